@@ -1,0 +1,1 @@
+"""Data campaigns as the sponsor and the contributor see them: policy, submission, accepted dataset."""
