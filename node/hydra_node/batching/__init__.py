@@ -1,0 +1,1 @@
+"""How large a share of each step's batch every machine takes."""
