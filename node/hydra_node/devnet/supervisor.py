@@ -57,7 +57,7 @@ class Participant:
         return next((event for event in reversed(self.events) if event.get("event") == kind), None)
 
     async def wait_for(self, wanted: Callable[[Event], bool], what: str, timeout: float) -> Event:
-        """The first event, past or future, that `wanted` accepts. Raises ParticipantFailed at the deadline or its end."""
+        """The first event, past or future, that `wanted` accepts. Raises ParticipantFailed at deadline or end."""
         seen = 0
         try:
             async with asyncio.timeout(timeout):
