@@ -24,9 +24,7 @@ def policy(name: str) -> SharePolicy:
     try:
         return _POLICIES[name]
     except KeyError:
-        raise UnknownPolicy(
-            f"no share policy is called {name!r}", expected=f"one of {', '.join(_POLICIES)}"
-        ) from None
+        raise UnknownPolicy(f"no share policy is called {name!r}", expected=f"one of {', '.join(_POLICIES)}") from None
 
 
 def equal(total: int, members: Sequence[str], history: History) -> dict[str, int]:
@@ -37,8 +35,10 @@ def equal(total: int, members: Sequence[str], history: History) -> dict[str, int
 
 def throughput(total: int, members: Sequence[str], history: History) -> dict[str, int]:
     """In proportion to samples per second averaged over the history."""
-    models = _models(members, history)
-    averages = [CostModel(0.0, _seconds_per_sample(history.get(m, ()), model)) for m, model in zip(members, models, strict=True)]
+    averages = [
+        CostModel(0.0, _seconds_per_sample(history.get(member, ()), model))
+        for member, model in zip(members, _models(members, history), strict=True)
+    ]
     return _shared(total, members, averages)
 
 

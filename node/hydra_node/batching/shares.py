@@ -27,15 +27,14 @@ def water_fill(
     """
     limits = [total] * len(models) if caps is None else [min(total, cap) for cap in caps]
     _check(total, models, limits, quantum)
-    units, rest = divmod(total, quantum)
-    if rest == 0:
-        counts = _fill(units, models, [limit // quantum for limit in limits], quantum)
+    if total % quantum == 0:
+        counts = _fill(total // quantum, models, [limit // quantum for limit in limits], quantum)
         if counts is None:
             raise _too_tight(total, limits, quantum)
         return [count * quantum for count in counts]
     best: tuple[float, list[int]] | None = None
     for holder in range(len(models)):
-        shares = _with_rest(units, rest, models, limits, quantum, holder)
+        shares = _with_rest(total, quantum, models, limits, holder=holder)
         if shares is None:
             continue
         slowest = _slowest(models, shares)
@@ -47,9 +46,10 @@ def water_fill(
 
 
 def _with_rest(
-    units: int, rest: int, models: Sequence[CostModel], limits: Sequence[int], quantum: int, holder: int
+    total: int, quantum: int, models: Sequence[CostModel], limits: Sequence[int], *, holder: int
 ) -> list[int] | None:
     """The best shares when worker `holder` takes the rest that is smaller than a quantum."""
+    units, rest = divmod(total, quantum)
     if limits[holder] < rest:
         return None
     shifted = list(models)
@@ -69,9 +69,7 @@ def _fill(units: int, models: Sequence[CostModel], room: Sequence[int], quantum:
         return None
     counts = _below(_level(units, models, room, quantum), models, room, quantum)
     left = units - sum(counts)
-    ends = [
-        (models[i].seconds((counts[i] + 1) * quantum), i) for i in range(len(models)) if counts[i] < room[i]
-    ]
+    ends = [(models[i].seconds((counts[i] + 1) * quantum), i) for i in range(len(models)) if counts[i] < room[i]]
     heapq.heapify(ends)
     for _ in range(left):
         _, i = heapq.heappop(ends)
