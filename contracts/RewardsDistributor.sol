@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.28;
+
+import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {Wired} from "./base/Wired.sol";
+import {IJobEscrow} from "./interfaces/IJobEscrow.sol";
+import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
+
+/// @title Rewards by cumulative Merkle roots
+/// @notice Invariant: what a job's accounts have had never exceeds the total of the root they claimed from, and the
+/// escrow's reserve covers the rest of the newest total, whatever root was attested.
+contract RewardsDistributor is IRewardsDistributor, Wired {
+    using SafeCast for uint256;
+
+    bytes32 public constant PUBLISHER_ROLE = keccak256("PUBLISHER_ROLE");
+
+    IJobEscrow public immutable escrow;
+    /// @notice Seconds from publication until a root can be claimed from: the time to dispute it.
+    uint40 public immutable activationSeconds;
+
+    /// @dev `total`, `claimed` and `activeAt` share a slot, which a claim reads and writes once.
+    struct Rewards {
+        bytes32 root;
+        uint96 total;
+        uint96 claimed;
+        uint40 activeAt;
+        bytes32 previousRoot;
+        uint96 previousTotal;
+    }
+
+    mapping(uint256 => Rewards) private _rewards;
+    mapping(uint256 => mapping(address => uint256)) public claimed;
+
+    constructor(IJobEscrow escrow_, address admin, uint40 activationSeconds_) Wired(admin) {
+        escrow = escrow_;
+        activationSeconds = activationSeconds_;
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    function publish(uint256 jobId, bytes32 root, uint256 total) external onlyRole(PUBLISHER_ROLE) {
+        Rewards storage rewards = _rewards[jobId];
+        if (total < rewards.total) revert TotalFell(jobId, rewards.total, total);
+        uint256 owed = total - rewards.claimed;
+        uint256 reserved = escrow.job(jobId).reserved;
+        if (owed > reserved) revert NotCovered(jobId, owed, reserved);
+        if (block.timestamp >= rewards.activeAt) {
+            rewards.previousRoot = rewards.root;
+            rewards.previousTotal = rewards.total;
+        }
+        rewards.root = root;
+        rewards.total = total.toUint96();
+        rewards.activeAt = uint40(block.timestamp) + activationSeconds;
+        emit RootPublished(jobId, root, total, rewards.activeAt);
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    /// @dev Amounts are cumulative, so a repeated claim or a leaf of an older round pays nothing twice. Books before it
+    /// pays.
+    function claim(
+        uint256 jobId,
+        address account,
+        uint256 cumulative,
+        bytes32 evidence,
+        bytes32[] calldata proof
+    ) external returns (uint256 amount) {
+        (bytes32 root, uint256 total) = _active(jobId);
+        bytes32 leaf = keccak256(bytes.concat(keccak256(abi.encode(jobId, account, cumulative, evidence))));
+        if (!MerkleProof.verifyCalldata(proof, root, leaf)) revert InvalidProof(jobId, leaf);
+        uint256 had = claimed[jobId][account];
+        if (cumulative <= had) revert NothingToClaim(jobId, account, had, cumulative);
+        amount = cumulative - had;
+        Rewards storage rewards = _rewards[jobId];
+        uint256 sum = rewards.claimed + amount;
+        if (sum > total) revert ExceedsTotal(jobId, sum, total);
+        rewards.claimed = uint96(sum);
+        claimed[jobId][account] = cumulative;
+        emit Claimed(jobId, account, amount, cumulative);
+        escrow.pay(jobId, account, amount);
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    function claimedTotal(uint256 jobId) external view returns (uint256) {
+        return _rewards[jobId].claimed;
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    function current(uint256 jobId) external view returns (bytes32 root, uint256 total, uint40 activeAt) {
+        Rewards storage rewards = _rewards[jobId];
+        return (rewards.root, rewards.total, rewards.activeAt);
+    }
+
+    /// @dev Until the newest root is active, the one before it still pays: a settlement never delays older claims.
+    function _active(uint256 jobId) private view returns (bytes32 root, uint256 total) {
+        Rewards storage rewards = _rewards[jobId];
+        uint40 activeAt = rewards.activeAt;
+        (root, total) = block.timestamp >= activeAt
+            ? (rewards.root, rewards.total)
+            : (rewards.previousRoot, rewards.previousTotal);
+        if (root == 0) revert NoActiveRoot(jobId, activeAt);
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.28;
+
+/// @notice Where a scoring round stands. Commit turns into Reveal by time, or once every member has committed.
+enum RoundState {
+    None,
+    Commit,
+    Reveal,
+    Tallied,
+    Failed
+}
+
+/// @title Scoring rounds: each validator commits to one Merkle root of rewards, then reveals it
+interface IQualityRounds {
+    struct Round {
+        uint256 jobId;
+        RoundState state;
+        uint40 commitEnd;
+        uint40 revealEnd;
+        uint256 reserved;
+        bytes32 root;
+        uint256 total;
+    }
+
+    /// @param commitment what the member committed; zero before, and again after its reveal (the event remains).
+    struct Ballot {
+        bytes32 commitment;
+        bytes32 root;
+        uint256 total;
+        bool revealed;
+        uint256 weight;
+    }
+
+    event RoundOpened(
+        uint256 indexed roundId,
+        uint256 indexed jobId,
+        address[] committee,
+        uint40 commitEnd,
+        uint40 revealEnd,
+        uint256 reserved
+    );
+    event Committed(uint256 indexed roundId, address indexed validator, bytes32 commitment);
+    event Revealed(
+        uint256 indexed roundId, address indexed validator, bytes32 root, uint256 total, string evidenceCid
+    );
+    event Tallied(
+        uint256 indexed roundId,
+        uint256 indexed jobId,
+        bytes32 root,
+        uint256 total,
+        uint256 backing,
+        string evidenceCid
+    );
+    event Failed(uint256 indexed roundId, uint256 indexed jobId);
+
+    /// @notice The job has its round already.
+    error AlreadyOpened(uint256 jobId, uint256 roundId);
+    /// @notice The campaign's reveal window is still open, or there is no such campaign (`revealEnd` zero).
+    error CampaignRunning(uint256 jobId, uint40 revealEnd);
+    /// @notice Nobody revealed a submission; the sponsor is refunded at the exit time.
+    error NothingRevealed(uint256 jobId);
+    /// @notice No validator has stake.
+    error NoValidators();
+    /// @notice The job's available money does not exceed the committee's fees.
+    error FeesNotCovered(uint256 jobId, uint256 available, uint256 fees);
+    /// @notice No open round has this number.
+    error RoundNotOpen(uint256 roundId);
+    /// @notice The caller does not sit on the committee.
+    error NotOnCommittee(uint256 roundId, address caller);
+    /// @notice Zero and one commit to nothing.
+    error EmptyCommitment();
+    error AlreadyCommitted(uint256 roundId, address validator);
+    error AlreadyRevealed(uint256 roundId, address validator);
+    /// @notice The commit window closed at `commitEnd`.
+    error CommitClosed(uint256 roundId, uint40 commitEnd);
+    /// @notice Reveals are taken once commits are closed, until just before `revealEnd`.
+    error OutsideRevealWindow(uint256 roundId, uint40 commitEnd, uint40 revealEnd);
+    /// @notice The revealed values are not the committed ones.
+    error CommitmentMismatch(uint256 roundId, bytes32 committed, bytes32 revealed);
+    /// @notice Some member may still reveal until `revealEnd`.
+    error RevealsOpen(uint256 roundId, uint40 revealEnd);
+
+    /// @notice Open the scoring of a campaign whose reveals are closed; anyone may.
+    function openRound(uint256 jobId) external returns (uint256 roundId);
+
+    /// @notice Commit to a result; see `commitmentOf`.
+    function commit(uint256 roundId, bytes32 commitment) external;
+
+    /// @notice Show the committed result.
+    /// @param root Merkle root of the rewards.
+    /// @param total sum of the rewards, wei.
+    /// @param evidenceCid where the rewards and what they were counted from are found, at most 96 bytes.
+    function reveal(uint256 roundId, bytes32 root, uint256 total, string calldata evidenceCid, bytes32 salt) external;
+
+    /// @notice End the round: publish a result that 2/3 of the stake backs, or give the money back; anyone may.
+    function tally(uint256 roundId) external;
+
+    /// @notice The commitment of `validator`, bound to this chain, contract and round.
+    function commitmentOf(
+        uint256 roundId,
+        address validator,
+        bytes32 root,
+        uint256 total,
+        string calldata evidenceCid,
+        bytes32 salt
+    ) external view returns (bytes32);
+
+    function round(uint256 roundId) external view returns (Round memory);
+
+    function committee(uint256 roundId) external view returns (address[] memory);
+
+    /// @notice The job's round; zero when none was opened.
+    function roundOf(uint256 jobId) external view returns (uint256 roundId);
+
+    function ballot(uint256 roundId, address validator) external view returns (Ballot memory);
+
+    /// @notice The most that a result's total may be: what the round reserved, less a fee for every member.
+    function budget(uint256 roundId) external view returns (uint256);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.28;
+
+/// @title Rewards by cumulative Merkle roots
+/// @notice Leaf: keccak256(bytes.concat(keccak256(abi.encode(jobId, account, cumulative, evidence)))), sorted pairs
+/// (OpenZeppelin's StandardMerkleTree). One claim covers any number of rounds.
+interface IRewardsDistributor {
+    event RootPublished(uint256 indexed jobId, bytes32 root, uint256 total, uint40 activeAt);
+    event Claimed(uint256 indexed jobId, address indexed account, uint256 amount, uint256 cumulative);
+
+    /// @notice A later root may not promise less than an earlier one.
+    error TotalFell(uint256 jobId, uint256 published, uint256 total);
+    /// @notice The job has reserved less than its root promises.
+    error NotCovered(uint256 jobId, uint256 owed, uint256 reserved);
+    /// @notice No root of the job is active yet.
+    error NoActiveRoot(uint256 jobId, uint40 activeAt);
+    /// @notice The proof does not lead to the active root.
+    error InvalidProof(uint256 jobId, bytes32 leaf);
+    /// @notice The account has had everything this leaf promises.
+    error NothingToClaim(uint256 jobId, address account, uint256 claimed, uint256 cumulative);
+    /// @notice The leaves add up to more than the root's total.
+    error ExceedsTotal(uint256 jobId, uint256 claimed, uint256 total);
+
+    /// @notice Publish a root; it becomes active after `activationSeconds`.
+    /// @param total sum of all its cumulative amounts, wei.
+    function publish(uint256 jobId, bytes32 root, uint256 total) external;
+
+    /// @notice Pay `account` what it is owed beyond what it has had; anyone may send.
+    /// @param cumulative everything ever earned on the job, wei.
+    /// @param evidence Merkle root of what the amount was counted from.
+    /// @return amount wei paid.
+    function claim(
+        uint256 jobId,
+        address account,
+        uint256 cumulative,
+        bytes32 evidence,
+        bytes32[] calldata proof
+    ) external returns (uint256 amount);
+
+    /// @notice Wei the account has had of the job.
+    function claimed(uint256 jobId, address account) external view returns (uint256);
+
+    /// @notice Wei all accounts together have had of the job.
+    function claimedTotal(uint256 jobId) external view returns (uint256);
+
+    /// @notice The newest root; claims use it from `activeAt` on, and the one before until then.
+    function current(uint256 jobId) external view returns (bytes32 root, uint256 total, uint40 activeAt);
+}

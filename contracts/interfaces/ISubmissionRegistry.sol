@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.28;
+
+/// @notice The rules of a campaign, fixed when it opens.
+/// @param commitSeconds length of the window for commitments.
+/// @param revealSeconds length of the window for reveals, right after it.
+/// @param scoreCommitSeconds length of the validators' commit window.
+/// @param scoreRevealSeconds length of the validators' reveal window, right after it.
+/// @param bond wei a contributor leaves until the reveal.
+/// @param maxItems items a submission may hold.
+/// @param validatorFee wei for each validator that backed the result.
+/// @param validatorPenalty wei cut from a validator that was silent or wrong, at most half of its stake.
+struct CampaignTerms {
+    uint32 commitSeconds;
+    uint32 revealSeconds;
+    uint32 scoreCommitSeconds;
+    uint32 scoreRevealSeconds;
+    uint256 bond;
+    uint32 maxItems;
+    uint256 validatorFee;
+    uint256 validatorPenalty;
+}
+
+/// @notice Where a submission stands.
+enum SubmissionState {
+    None,
+    Committed,
+    Revealed,
+    Expired,
+    Revoked
+}
+
+/// @title Submissions of data: committed blind, then revealed
+interface ISubmissionRegistry {
+    struct Campaign {
+        CampaignTerms terms;
+        uint40 commitEnd;
+        uint40 revealEnd;
+    }
+
+    struct Submission {
+        uint256 jobId;
+        address contributor;
+        SubmissionState state;
+        bytes32 itemsRoot;
+        uint32 itemCount;
+        uint40 commitBlock;
+    }
+
+    event CampaignOpened(uint256 indexed jobId, CampaignTerms terms, uint40 commitEnd, uint40 revealEnd);
+    event Committed(
+        uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, bytes32 commitment
+    );
+    /// @dev The CID lives in this event only, so nobody reads it before the commit window has closed.
+    event Revealed(
+        uint256 indexed submissionId,
+        uint256 indexed jobId,
+        address indexed contributor,
+        bytes32 itemsRoot,
+        uint32 itemCount,
+        string cid,
+        bytes32 licenceHash,
+        bytes32 consentHash
+    );
+    event Forfeited(
+        uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, uint256 bond
+    );
+    event Revoked(uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor);
+
+    /// @notice Only the job's sponsor may open it.
+    error NotSponsor(uint256 jobId, address caller);
+    /// @notice The job is no campaign, or is not Open.
+    error NotOpenCampaign(uint256 jobId);
+    /// @notice A window of zero seconds, or no item allowed.
+    error BadTerms();
+    /// @notice The last window must end by the job's exit time.
+    error ExitTooEarly(uint256 jobId, uint256 windowsEnd, uint40 exitTime);
+    /// @notice No campaign has this job number.
+    error UnknownCampaign(uint256 jobId);
+    /// @notice A commitment of zero commits to nothing.
+    error EmptyCommitment();
+    /// @notice The commit window closed at `commitEnd`.
+    error CommitClosed(uint256 jobId, uint40 commitEnd);
+    /// @notice The campaign holds as many submissions as it may.
+    error CampaignFull(uint256 jobId, uint256 limit);
+    /// @notice Reveals are taken from `commitEnd` until just before `revealEnd`.
+    error OutsideRevealWindow(uint256 jobId, uint40 commitEnd, uint40 revealEnd);
+    /// @notice Reveals are still taken.
+    error RevealsOpen(uint256 jobId, uint40 revealEnd);
+    /// @notice The submission is not in the state that the call needs.
+    error WrongSubmissionState(uint256 submissionId, SubmissionState state);
+    /// @notice Only the contributor may do this.
+    error NotContributor(uint256 submissionId, address caller);
+    /// @notice The revealed values are not the committed ones.
+    error CommitmentMismatch(uint256 submissionId, bytes32 committed, bytes32 revealed);
+    /// @notice A submission holds between one and `maxItems` items.
+    error BadItemCount(uint32 itemCount, uint32 maxItems);
+
+    /// @notice Fix the rules of the sponsor's own job and start its commit window.
+    function openCampaign(uint256 jobId, CampaignTerms calldata terms) external;
+
+    /// @notice Commit to a submission and leave the bond (needs an allowance when there is one).
+    function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId);
+
+    /// @notice Show what was committed and take the bond back.
+    /// @param itemsRoot Merkle root of the items.
+    /// @param cid where the items are found, at most 96 bytes.
+    function reveal(
+        uint256 submissionId,
+        bytes32 itemsRoot,
+        uint32 itemCount,
+        string calldata cid,
+        bytes32 licenceHash,
+        bytes32 consentHash,
+        bytes32 salt
+    ) external;
+
+    /// @notice Give the bond of a submission that was never revealed to the job; anyone may, after the reveal window.
+    function forfeit(uint256 submissionId) external;
+
+    /// @notice Withdraw a submission; a tombstone remains. The bond returns only while commitments are still taken.
+    function revoke(uint256 submissionId) external;
+
+    /// @notice The commitment of `contributor`, bound to this chain and contract.
+    function commitmentOf(
+        uint256 jobId,
+        address contributor,
+        bytes32 itemsRoot,
+        uint32 itemCount,
+        string calldata cid,
+        bytes32 licenceHash,
+        bytes32 consentHash,
+        bytes32 salt
+    ) external view returns (bytes32);
+
+    /// @notice A campaign's rules and windows; `commitEnd` is zero when there is none.
+    function campaign(uint256 jobId) external view returns (Campaign memory);
+
+    function submission(uint256 submissionId) external view returns (Submission memory);
+
+    /// @notice Numbers of the campaign's submissions in order of commitment.
+    function submissionsOf(uint256 jobId) external view returns (uint256[] memory);
+
+    /// @notice How many submissions were ever revealed.
+    function revealedCount(uint256 jobId) external view returns (uint256);
+}
