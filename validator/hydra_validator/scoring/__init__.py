@@ -1,0 +1,1 @@
+"""Scoring of a campaign's submissions: pure functions from data to integers (docs/scoring.md)."""
