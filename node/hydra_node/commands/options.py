@@ -33,7 +33,9 @@ RpcOption = Annotated[
 ]
 DeploymentOption = Annotated[
     Path | None,
-    typer.Option("--deployment", envvar="HYDRA_DEPLOYMENT", help="Deployment file of the chain; default: the devnet's."),
+    typer.Option(
+        "--deployment", envvar="HYDRA_DEPLOYMENT", help="Deployment file of the chain; default: the devnet's."
+    ),
 ]
 KeystoreOption = Annotated[
     Path | None, typer.Option("--keystore", envvar="HYDRA_KEYSTORE", help="Folder of encrypted keys.")
@@ -41,7 +43,7 @@ KeystoreOption = Annotated[
 WalletOption = Annotated[str, typer.Option("--wallet", "-w", envvar="HYDRA_WALLET", help="Name of the wallet to use.")]
 PasswordFileOption = Annotated[
     Path | None,
-    typer.Option("--password-file", envvar="HYDRA_PASSWORD_FILE", help="File with the password; else you are asked."),
+    typer.Option("--password-file", help="File with the password; else HYDRA_PASSWORD_FILE, else you are asked."),
 ]
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", envvar="HYDRA_DATA_DIR", help="Where this node keeps blocks and state.")
@@ -57,10 +59,23 @@ def keystore_dir(given: Path | None) -> Path:
 
 
 def load_wallet(keystore: Path | None, name: str, password_file: Path | None) -> Wallet:
-    """The named wallet, unlocked. Raises HydraError for a missing wallet or a wrong password."""
-    from hydra_node.chain.password import read_password
+    """The named wallet, unlocked. Raises WalletNotFound, PasswordMissing, WrongPassword."""
+    from hydra_node.chain.password import resolve_password
     from hydra_node.chain.wallet import WalletStore
 
-    store = WalletStore(keystore_dir(keystore))
-    store.require(name)
-    return store.load(name, read_password(password_file, prompt=f"Password of wallet {name}: "))
+    wallet_address(keystore, name)
+    return WalletStore(keystore_dir(keystore)).load(name, resolve_password(password_file))
+
+
+def wallet_address(keystore: Path | None, name: str) -> str:
+    """The address of the named wallet, read without its password. Raises WalletNotFound."""
+    from hydra_node.chain.wallet import WalletNotFound, WalletStore
+
+    known = {entry.name: entry.address for entry in WalletStore(keystore_dir(keystore)).list()}
+    if name not in known:
+        raise WalletNotFound(
+            f"there is no wallet {name!r} in {keystore_dir(keystore)}",
+            expected=f"one of {', '.join(known)}" if known else "",
+            remedy=f"make one with: hydra-node wallet new {name}",
+        )
+    return known[name]

@@ -1,0 +1,52 @@
+"""Claiming what an account has earned: from the newest root of each job and the document behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from hydra_node.chain.clock import wait_until
+from hydra_node.chain.history import History
+from hydra_node.chain.rewards import NO_ROOT, RewardTree, claim
+
+if TYPE_CHECKING:
+    from hydra_node.chain.contracts import ChainClient
+    from hydra_node.storage.ipfs import IpfsClient
+
+ACTIVATION_TIMEOUT = 600.0
+
+
+def newest_documents(history: History) -> dict[int, str]:
+    """For each job, the CID of the document behind the newest root that was published for it."""
+    return {
+        int(event.args["jobId"]): str(event.args["evidenceCid"])
+        for name in ("Tallied", "RoundSettled")
+        for event in history.find(name)
+    }
+
+
+async def reward_tree(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: str) -> RewardTree | None:
+    """The tree behind the job's current root, fetched and checked; None when nothing was published."""
+    root, _total, _active_at = await asyncio.to_thread(client.rewards.current, job_id)
+    if root == NO_ROOT:
+        return None
+    document = await asyncio.to_thread(ipfs.get_node, cid)
+    return RewardTree.from_document(job_id, document, root)
+
+
+async def claim_job(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: str) -> int:
+    """Claim this account's part of one job once its root is active; the wei that were paid."""
+    tree = await reward_tree(client, ipfs, job_id, cid)
+    if tree is None:
+        return 0
+    _root, _total, active_at = await asyncio.to_thread(client.rewards.current, job_id)
+    await asyncio.to_thread(wait_until, client.rpc, active_at, ACTIVATION_TIMEOUT)
+    return await asyncio.to_thread(claim, client, tree, client.address)
+
+
+async def claim_everything(client: ChainClient, ipfs: IpfsClient) -> dict[int, int]:
+    """Claim in every job that has published a root; the wei paid, by job, without the zeros."""
+    history = History(client.events)
+    await asyncio.to_thread(history.refresh)
+    paid = {job: await claim_job(client, ipfs, job, cid) for job, cid in newest_documents(history).items()}
+    return {job: amount for job, amount in paid.items() if amount}

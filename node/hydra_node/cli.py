@@ -1,0 +1,38 @@
+"""`hydra-node`: everything a sponsor, a contributor or a trainer does."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from hydra_node.commands import campaign, data, demo, devnet, job, money, serve, train, wallet
+from hydra_node.errors import HydraError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Train a model together with people you do not have to trust; be paid for what was verified.",
+)
+app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
+app.add_typer(devnet.app, name="devnet")
+app.add_typer(wallet.app, name="wallet")
+app.add_typer(campaign.app, name="campaign")
+app.add_typer(data.app, name="data")
+app.add_typer(job.app, name="job")
+app.command("stake")(money.stake)
+app.command("unstake")(money.unstake)
+app.command("claim")(money.claim)
+app.command("balance")(money.balance)
+app.command("stake-and-train")(train.stake_and_train)
+
+
+def main() -> None:
+    """Run the command line; a HydraError becomes one line on standard error and exit status 2."""
+    try:
+        app()
+    except HydraError as error:
+        sys.stderr.write(f"hydra-node: {error}\n")
+        sys.exit(2)

@@ -1,0 +1,89 @@
+"""What a command works with: the chain it talks to and the host it runs, from options and the devnet's defaults."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hydra_node.commands.options import default_devnet, home, load_wallet
+from hydra_node.errors import HydraError
+
+if TYPE_CHECKING:
+    from hydra_node.chain.contracts import ChainClient
+
+NETWORK_FILE = "network.json"
+
+
+class NoNetwork(HydraError):
+    """Neither options nor a running devnet say which chain to use."""
+
+
+class NetworkFile(BaseModel):
+    """How to reach a network: what `hydra-node devnet up` writes and other commands take as their default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rpc: str
+    bootstrap: tuple[str, ...] = ()
+
+
+def network(directory: Path | None = None) -> NetworkFile | None:
+    """The devnet's network file, or None when there is none."""
+    path = (directory or default_devnet()) / NETWORK_FILE
+    try:
+        return NetworkFile.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError:
+        raise NoNetwork(f"{path} is damaged", remedy="run: hydra-node devnet up") from None
+
+
+def chain(
+    rpc: str,
+    deployment: Path | None,
+    *,
+    keystore: Path | None = None,
+    wallet: str = "",
+    password_file: Path | None = None,
+) -> ChainClient:
+    """A checked client; with `wallet`, one that can send. Raises HydraError naming what is missing."""
+    from hydra_node.chain.contracts import connect
+
+    known = network()
+    url = rpc or (known.rpc if known else "")
+    file = deployment or default_devnet() / "deployment.json"
+    if not url:
+        raise NoNetwork("no chain is named", remedy="give --rpc and --deployment, or start one: hydra-node devnet up")
+    signer = load_wallet(keystore, wallet, password_file) if wallet else None
+    return connect(url, file, signer, home() / "accounts")
+
+
+def bootstrap(given: list[str]) -> list[str]:
+    """The peers to start from: those given, else the devnet's."""
+    known = network()
+    return given or (list(known.bootstrap) if known else [])
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a command's coroutine; SIGTERM and Ctrl-C cancel it, so that it closes what it opened."""
+
+    async def cancellable() -> None:
+        task = asyncio.ensure_future(main)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, task.cancel)
+            except NotImplementedError:
+                # Windows has no signal handlers on the loop: there Ctrl-C raises KeyboardInterrupt in run().
+                break
+        try:
+            await task
+        except asyncio.CancelledError:
+            raise SystemExit(130) from None
+
+    asyncio.run(cancellable())

@@ -1,0 +1,70 @@
+"""`hydra-node wallet`: keys, encrypted on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hydra_node.commands.options import JsonOption, KeystoreOption, PasswordFileOption, keystore_dir
+from hydra_node.commands.output import Output
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and import wallets.")
+
+NameArgument = Annotated[str, typer.Argument(help="A name for the wallet, letters and digits.")]
+
+
+@app.command()
+def new(
+    name: NameArgument,
+    keystore: KeystoreOption = None,
+    password_file: PasswordFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a new wallet.
+
+    Example: hydra-node wallet new me
+    """
+    from hydra_node.chain.password import resolve_password
+    from hydra_node.chain.wallet import WalletStore
+
+    store = WalletStore(keystore_dir(keystore))
+    wallet = store.new(name, resolve_password(password_file, confirm=True))
+    Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)
+
+
+@app.command("list")
+def list_wallets(keystore: KeystoreOption = None, as_json: JsonOption = False) -> None:
+    """List the wallets of this machine.
+
+    Example: hydra-node wallet list --json
+    """
+    from hydra_node.chain.wallet import WalletStore
+
+    entries = WalletStore(keystore_dir(keystore)).list()
+    rows = [(entry.name, entry.address, entry.path) for entry in entries]
+    empty = "no wallet yet; make one with: hydra-node wallet new NAME"
+    Output(as_json).table("wallets", ("name", "address", "file"), rows, empty)
+
+
+@app.command("import")
+def import_wallet(
+    name: NameArgument,
+    key_file: Annotated[
+        typer.FileText | None, typer.Option("--key-file", help="File with the private key in hex; else you are asked.")
+    ] = None,
+    keystore: KeystoreOption = None,
+    password_file: PasswordFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import a private key. It is read from a file or a prompt, never from the command line.
+
+    Example: hydra-node wallet import old --key-file key.txt
+    """
+    from hydra_node.chain.password import resolve_password
+    from hydra_node.chain.wallet import WalletStore
+
+    key = key_file.read(200).strip() if key_file else typer.prompt("Private key (hex)", hide_input=True).strip()
+    store = WalletStore(keystore_dir(keystore))
+    wallet = store.import_key(name, key, resolve_password(password_file, confirm=True))
+    Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)
