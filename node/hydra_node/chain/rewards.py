@@ -83,9 +83,7 @@ class RewardTree:
 
     def leaves(self) -> list[dict[str, str | bytes]]:
         """The form in which the leaves are published."""
-        return [
-            {"account": r.account, "cumulative": str(r.cumulative), "evidence": r.evidence} for r in self.rewards
-        ]
+        return [{"account": r.account, "cumulative": str(r.cumulative), "evidence": r.evidence} for r in self.rewards]
 
 
 def claim(client: ChainClient, tree: RewardTree, account: str) -> int:
@@ -93,9 +91,7 @@ def claim(client: ChainClient, tree: RewardTree, account: str) -> int:
     reward = tree.reward_of(account)
     if reward is None or client.rewards.claimed(tree.job_id, account) >= reward.cumulative:
         return 0
-    receipt = client.rewards.claim(
-        tree.job_id, account, reward.cumulative, reward.evidence, tree.proof(account)
-    )
+    receipt = client.rewards.claim(tree.job_id, account, reward.cumulative, reward.evidence, tree.proof(account))
     return int(receipt.event("Claimed").args["amount"])
 
 

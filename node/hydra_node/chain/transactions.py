@@ -9,7 +9,7 @@ blocks is sent again with higher fees under the same nonce, so that at most one 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,14 @@ class Sender:
         Raises `Reverted`, `InsufficientFunds`, `TransactionRejected`, `TransactionTimeout`, `TransactionReplaced`.
         """
         return self.wait(self.submit(self.simulate(call)), timeout=timeout, confirmations=confirmations)
+
+    def send_all(self, calls: Sequence[ContractCall], *, timeout: float = TIMEOUT) -> list[Receipt]:
+        """Send calls that do not depend on one another, then wait for all: they may share a block.
+
+        Each is simulated on the state before any of them. Raises what `send` raises, for the first that fails.
+        """
+        sent = [self.submit(simulated) for simulated in [self.simulate(call) for call in calls]]
+        return [self.wait(each, timeout=timeout) for each in sent]
 
     def simulate(self, call: ContractCall) -> Simulated:
         """What the newest state says to the call. Raises `Reverted`."""
