@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hydra_node.chain import merkle
+from hydra_node.chain.rewards import NO_ROOT, RewardTree
 from hydra_node.storage import dag
-from hydra_validator.rewards import NO_ROOT, BadRewards, Reward, RewardTree, split
+from hydra_validator.rewards import split
 from hydra_validator.scoring.report import BadReport, Payload, Round, build, verify
 from hydra_validator.scoring.score import CampaignScore, SubmissionScore
 
@@ -101,11 +102,6 @@ def test_a_campaign_in_which_nothing_was_accepted_has_a_report_too() -> None:
     document, tree = build(ABOUT, PAYLOADS, CampaignScore((scored(1, ALICE, 0),)))
     assert (tree.root, tree.total) == (NO_ROOT, 0)
     verify(document, NO_ROOT, 0)
-
-
-def test_one_account_has_one_leaf() -> None:
-    with pytest.raises(BadRewards):
-        RewardTree(1, [Reward(BOB, 1, bytes(32)), Reward(BOB, 2, bytes(32))])
 
 
 @given(st.integers(0, 2**96 - 1), st.lists(st.integers(0, 6_400_000), max_size=30))

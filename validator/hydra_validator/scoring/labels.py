@@ -62,4 +62,5 @@ class Labels:
 
 def _votes(rows: Rows, voters: Rows, found: Nearest) -> Integers:
     same = voters.labels[found.index] == rows.labels[:, None]
-    return (same & (found.index >= 0)).sum(axis=1)
+    votes: Integers = (same & (found.index >= 0)).sum(axis=1)
+    return votes

@@ -31,7 +31,8 @@ def squared_distances(a: NDArray[np.int16], b: NDArray[np.int16]) -> Integers:
     x, y = a.astype(np.float64), b.astype(np.float64)
     product = x @ y.T
     squares = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1)[None, :]
-    return (squares - 2.0 * product).astype(np.int64)
+    squared: Integers = (squares - 2.0 * product).astype(np.int64)
+    return squared
 
 
 def chunked_distances(a: NDArray[np.int16], b: NDArray[np.int16]) -> Iterator[tuple[int, Integers]]:

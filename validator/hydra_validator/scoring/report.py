@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hydra_node.chain.rewards import Reward, RewardTree
 from hydra_node.errors import HydraError
 from hydra_node.storage import dag, merkle
-from hydra_validator.rewards import Reward, RewardTree, split
+from hydra_validator.rewards import split
 from hydra_validator.scoring.duplicates import EXACT_DUPLICATE, NEAR_DUPLICATE
 from hydra_validator.scoring.labels import LABEL_MISMATCH
 from hydra_validator.scoring.rows import LABEL_OUT_OF_RANGE, NOT_FINITE, WRONG_SHAPE
@@ -125,9 +126,7 @@ def build(about: Round, payloads: Mapping[int, Payload], score: CampaignScore) -
         "reference": about.reference,
         "reasons": list(REASONS),
         "submissions": [entry.model_dump() for entry in entries],
-        "leaves": [
-            {"account": r.account, "cumulative": str(r.cumulative), "evidence": r.evidence} for r in tree.rewards
-        ],
+        "leaves": tree.leaves(),
         "total": str(tree.total),
     }
     return document, tree

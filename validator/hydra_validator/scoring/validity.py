@@ -76,9 +76,11 @@ def _rank(reference: Integers, scores: Integers) -> Integers:
 
 def _knn_scores(rows: Rows, reference: Rows, rule: Rule, *, leave_one_out: bool = False) -> Integers:
     found = nearest(rows, reference, rule.neighbours, leave_one_out=leave_one_out)
-    return root(found.squared).sum(axis=1)
+    scores: Integers = root(found.squared).sum(axis=1)
+    return scores
 
 
 def _forest_scores(model: IsolationForest, features: NDArray[np.int16]) -> Integers:
     scores = -model.score_samples(features.astype(np.float64))
-    return np.rint(scores * _FOREST_STEPS).astype(np.int64)
+    rounded: Integers = np.rint(scores * _FOREST_STEPS).astype(np.int64)
+    return rounded
