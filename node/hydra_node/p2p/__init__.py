@@ -1,0 +1,1 @@
+"""Peers: identity, secure transport, discovery (a Kademlia DHT with signed records) and the block swarm."""
