@@ -1,0 +1,258 @@
+"""A development chain that stays up in the background: `hydra-node devnet up | down | status`.
+
+Everything is in one directory: `chain.json` (which process), `chain.log`, `data/` (the chain), `deployment.json` (the
+contracts), `deployer/` (nonces of the deployer).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hydra_node.chain.deployment import BadDeployment, Deployment
+from hydra_node.chain.files import private_directory, write_private
+from hydra_node.devnet.chains import DEV_MNEMONIC, STOP_SECONDS, ChainFailed, ChainSpec, Kind, LocalChain, launch
+from hydra_node.errors import HydraError
+
+if TYPE_CHECKING:
+    from hydra_node.chain.rpc import Rpc
+    from hydra_node.devnet.deploy import Parameters
+
+_POLL_SECONDS = 0.05
+_LOCK_SECONDS = 0.2
+
+
+class DevnetBusy(HydraError):
+    """Another command is starting or stopping this devnet."""
+
+
+class DevnetDamaged(HydraError):
+    """The devnet's directory holds something that this version cannot use."""
+
+
+class ProcessStuck(HydraError):
+    """The chain's process does not end."""
+
+
+class ChainRecord(BaseModel):
+    """The contents of `chain.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    pid: int = Field(ge=1)
+    started: str
+    rpc: str
+    chain_id: int = Field(ge=1)
+    block_time: int = Field(ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A devnet now. `block` and `timestamp` are the newest block's; `contracts` maps names to addresses."""
+
+    running: bool
+    directory: Path
+    kind: str | None = None
+    pid: int | None = None
+    rpc: str | None = None
+    chain_id: int | None = None
+    block: int | None = None
+    timestamp: int | None = None
+    contracts: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Devnet:
+    """The files of one devnet."""
+
+    directory: Path
+
+    @property
+    def record(self) -> Path:
+        return self.directory / "chain.json"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "chain.log"
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def deployment(self) -> Path:
+        return self.directory / "deployment.json"
+
+    @property
+    def deployer(self) -> Path:
+        return self.directory / "deployer"
+
+
+def up(
+    directory: Path,
+    kind: Kind = "embedded",
+    *,
+    block_time: int = 1,
+    chain_id: int = 1337,
+    port: int = 8545,
+    parameters: Parameters | None = None,
+) -> Status:
+    """Start the chain in the background unless it runs, deploy unless that is done, and say what there is.
+
+    Raises ChainNotInstalled, ChainFailed, DevnetBusy, and what a deployment raises; the chain is then stopped again if
+    this call started it.
+    """
+    devnet = Devnet(directory)
+    with _alone(devnet):
+        record = _running_record(devnet)
+        if record is not None:
+            _deploy_if_missing(devnet, record, parameters)
+            return status(directory)
+        spec = ChainSpec(kind, block_time=block_time, chain_id=chain_id, port=port, data=devnet.data)
+        chain = launch(spec, devnet.log)
+        try:
+            record = _record(spec, chain)
+            write_private(devnet.record, record.model_dump_json(indent=2).encode())
+            _deploy_if_missing(devnet, record, parameters)
+        except BaseException:
+            chain.stop()
+            devnet.record.unlink(missing_ok=True)
+            raise
+        return status(directory)
+
+
+def down(directory: Path) -> bool:
+    """Stop the chain; its data stays. False if none was running. Raises ProcessStuck, DevnetBusy."""
+    devnet = Devnet(directory)
+    if not devnet.record.exists():
+        return False
+    with _alone(devnet):
+        record = _running_record(devnet)
+        if record is not None:
+            _end(record)
+        devnet.record.unlink(missing_ok=True)
+        return record is not None
+
+
+def status(directory: Path) -> Status:
+    """What runs in a directory, and what is deployed there."""
+    devnet = Devnet(directory)
+    contracts = Deployment.load(devnet.deployment).addresses if devnet.deployment.exists() else None
+    record = _running_record(devnet)
+    if record is None:
+        return Status(False, directory, contracts=contracts)
+    head = _rpc(record).request("eth_getBlockByNumber", "latest", False)
+    return Status(
+        running=True,
+        directory=directory,
+        kind=record.kind,
+        pid=record.pid,
+        rpc=record.rpc,
+        chain_id=record.chain_id,
+        block=int(head["number"], 16),
+        timestamp=int(head["timestamp"], 16),
+        contracts=contracts,
+    )
+
+
+def _deploy_if_missing(devnet: Devnet, record: ChainRecord, parameters: Parameters | None) -> None:
+    from hydra_node.chain.transactions import Sender
+    from hydra_node.chain.wallet import Wallet
+    from hydra_node.devnet.deploy import deploy
+
+    rpc = _rpc(record)
+    if devnet.deployment.exists():
+        with contextlib.suppress(BadDeployment):
+            Deployment.load(devnet.deployment).check(rpc)
+            return
+    key = LocalChain(record.rpc, record.chain_id, mnemonic=DEV_MNEMONIC).deployer_key()
+    sender = Sender(rpc, Wallet.from_key(key), private_directory(devnet.deployer))
+    deploy(rpc, sender, devnet.deployment, parameters)
+
+
+def _rpc(record: ChainRecord) -> Rpc:
+    from hydra_node.chain.rpc import Rpc
+
+    return Rpc(record.rpc, chain_id=record.chain_id)
+
+
+def _record(spec: ChainSpec, chain: LocalChain) -> ChainRecord:
+    assert chain.process is not None
+    started = _start_of(chain.process.pid)
+    if started is None:
+        raise ChainFailed("the chain ended as soon as it had started", remedy="see its log")
+    return ChainRecord(
+        kind=spec.kind,
+        pid=chain.process.pid,
+        started=started,
+        rpc=chain.rpc_url,
+        chain_id=chain.chain_id,
+        block_time=spec.block_time,
+    )
+
+
+def _running_record(devnet: Devnet) -> ChainRecord | None:
+    """The record, if its process is still the one that was started."""
+    try:
+        record = ChainRecord.model_validate_json(devnet.record.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValidationError, OSError) as error:
+        raise DevnetDamaged(
+            f"{devnet.record} cannot be read", remedy="end the chain by hand if it runs, and delete the file"
+        ) from error
+    return record if _start_of(record.pid) == record.started else None
+
+
+def _start_of(pid: int) -> str | None:
+    """When a live process began: with its number it names one process, as the number alone may be another's by now."""
+    if Path("/proc/self").exists():
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]  # state; start time in ticks since the machine booted
+    ps = subprocess.run(  # noqa: S603  fixed program, the only argument is a number
+        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
+    )
+    return ps.stdout.strip() or None
+
+
+def _end(record: ChainRecord) -> None:
+    """Ask the process to end; kill it if it does not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(record.pid, number)
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            if _start_of(record.pid) != record.started:
+                return
+            time.sleep(_POLL_SECONDS)
+    raise ProcessStuck(f"process {record.pid} does not end", remedy="end it by hand")
+
+
+@contextlib.contextmanager
+def _alone(devnet: Devnet) -> Iterator[None]:
+    lock = FileLock(private_directory(devnet.directory) / "lock")
+    try:
+        lock.acquire(timeout=_LOCK_SECONDS)
+    except Timeout:
+        raise DevnetBusy(
+            f"another command is starting or stopping the devnet in {devnet.directory}", remedy="wait until it is done"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
