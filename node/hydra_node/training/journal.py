@@ -8,6 +8,7 @@ process loses at most its unfinished step; `sync` puts the file beyond a loss of
 import hashlib
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ class JournalEntry(msgspec.Struct, frozen=True, tag="step"):
     """One committed step as its member saw it; all byte strings are the canonical forms that were signed.
 
     `contribution` is the vector as sent, little-endian float32, empty when this member sent none; `result` the
-    agreed gradient that was applied; `pre_digest` the digest of the training state before the step.
+    agreed gradient that was applied; `pre_digest` and `post_digest` those of the training state before and after.
     """
 
     step: int
@@ -41,6 +42,7 @@ class JournalEntry(msgspec.Struct, frozen=True, tag="step"):
     contribution: bytes
     result: bytes
     pre_digest: bytes
+    post_digest: bytes
 
 
 class Posted(msgspec.Struct, frozen=True, tag="posted"):
@@ -79,11 +81,15 @@ _segments = msgspec.msgpack.Decoder(SegmentDocument)
 
 
 class Journal:
-    """The journal at `path`; one process at a time. Steps only rise; those missed while away are absent."""
+    """The journal at `path`, for one process and any of its threads.
+
+    Steps only rise; those missed while away are absent.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._lock = threading.RLock()
         self._places: dict[int, int] = {}
         self._posted: list[Posted] = []
         self._file: BinaryIO = path.open("a+b", buffering=0)
@@ -107,37 +113,42 @@ class Journal:
     @property
     def last(self) -> int:
         """The newest step, -1 when there is none."""
-        return max(self._places, default=-1)
+        with self._lock:
+            return max(self._places, default=-1)
 
     def append(self, entry: JournalEntry) -> None:
         """Adds the next committed step; one that is there already is left as it is."""
-        if entry.step in self._places:
-            if self.entry(entry.step).record != entry.record:
-                raise BadJournal(
-                    f"step {entry.step} was committed with another record before",
-                    remedy=f"this journal belongs to another run: move {self._path} away",
-                )
-            return
-        if entry.step < self.last:
-            raise BadJournal(f"step {entry.step} comes after step {self.last}", expected="rising steps")
-        self._places[entry.step] = self._write(_encoder.encode(entry))
+        with self._lock:
+            if entry.step in self._places:
+                if self.entry(entry.step).record != entry.record:
+                    raise BadJournal(
+                        f"step {entry.step} was committed with another record before",
+                        remedy=f"this journal belongs to another run: move {self._path} away",
+                    )
+                return
+            if entry.step < self.last:
+                raise BadJournal(f"step {entry.step} comes after step {self.last}", expected="rising steps")
+            self._places[entry.step] = self._write(_encoder.encode(entry))
 
     def mark_posted(self, posted: Posted) -> None:
         """Remembers that a segment is on chain, so that a restart does not post it again."""
-        self._write(_encoder.encode(posted))
-        self._posted.append(posted)
-        self.sync()
+        with self._lock:
+            self._write(_encoder.encode(posted))
+            self._posted.append(posted)
+            self.sync()
 
     def entry(self, step: int) -> JournalEntry:
         """The entry of a step."""
-        with self._path.open("rb") as file:
+        with self._lock, self._path.open("rb") as file:
             return self._read(file, self._places[step])
 
     def entries(self, first: int, last: int) -> Iterator[JournalEntry]:
         """Entries with first <= step <= last, rising."""
+        with self._lock:
+            places = [place for step, place in sorted(self._places.items()) if first <= step <= last]
         with self._path.open("rb") as file:
-            for step in sorted(step for step in self._places if first <= step <= last):
-                yield self._read(file, self._places[step])
+            for place in places:
+                yield self._read(file, place)
 
     def unposted(self, round_steps: int, *, ended: bool = False) -> list[tuple[int, int]]:
         """Ranges (first, last) of whole rounds with steps that are not on chain yet.
@@ -145,11 +156,12 @@ class Journal:
         Round r is the steps r x round_steps <= step < (r + 1) x round_steps. The round of the newest step counts
         once its last step is there, or when the training has `ended`.
         """
-        due = sorted(step for step in self._places if not any(p.first <= step <= p.last for p in self._posted))
+        with self._lock:
+            due = sorted(step for step in self._places if not any(p.first <= step <= p.last for p in self._posted))
+            whole = (self.last + 1) // round_steps
         rounds: dict[int, list[int]] = {}
         for step in due:
             rounds.setdefault(step // round_steps, []).append(step)
-        whole = (self.last + 1) // round_steps
         return [(steps[0], steps[-1]) for number, steps in sorted(rounds.items()) if ended or number < whole]
 
     def segment(self, first: int, last: int, *, job: str, peer: str, checkpoint: str = "") -> Segment:

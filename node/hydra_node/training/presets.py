@@ -4,11 +4,11 @@ from hydra_node.training.spec import AdamWSpec, CnnSpec, TrainingSpec
 
 
 def digits_spec(
-    dataset: str, *, seed: int, steps: int = 300, round_steps: int = 50, audit_rate: float = 0.1, scale: float = 1 / 16
+    dataset: str, *, seed: int, steps: int = 300, round_steps: int = 50, audit_rate: float = 0.1, scale: float = 1.0
 ) -> TrainingSpec:
     """scikit-learn's digits (8x8, ten classes): about 900 samples are enough for 0.95 on the rest.
 
-    `scale` brings the dataset's features to 0..1: 1/16 for the raw digits.
+    `scale` brings the features to 0..1: those of a Hydra dataset already are, raw digits need 1/16.
     """
     return TrainingSpec(
         dataset=dataset,

@@ -14,7 +14,7 @@ from hydra_node.training.presets import digits_spec
 def test_nine_hundred_digits_are_enough(seed: int) -> None:
     digits = load_digits()
     places = np.random.default_rng(seed).permutation(len(digits.target))
-    spec = digits_spec("x", seed=seed)
+    spec = digits_spec("x", seed=seed, scale=1 / 16)
     train, test = places[:900], places[900:]
     result = train_single(
         spec,

@@ -14,7 +14,7 @@ from hydra_node.training.presets import digits_spec
 from hydra_node.training.spec import CnnSpec, MlpSpec, TrainingSpec, parameter_count
 from hydra_node.training.state import BadState, TrainState
 
-SPEC = digits_spec("x", seed=3)
+SPEC = digits_spec("x", seed=3, scale=1 / 16)
 MLP = SPEC.model_copy(update={"model": MlpSpec(family="mlp", hidden=(32, 16))})
 BIG = SPEC.model_copy(update={"shape": (1, 28, 28), "model": CnnSpec(family="cnn", channels=(8, 16, 16), hidden=(32,))})
 
@@ -52,7 +52,7 @@ def test_the_weighted_mean_of_any_shares_is_the_gradient_of_the_batch(shares: li
         part = gradient(model, parameters, data.take(order.indices(start, start + share)))
         mean += part.vector.astype(np.float64) * share / sum(shares)
         start += share
-    np.testing.assert_allclose(mean, whole.vector, atol=1e-6, rtol=0)
+    assert np.linalg.norm(mean - whole.vector) <= 1e-6 * np.linalg.norm(whole.vector)
 
 
 def test_chunks_do_not_change_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hydra_node.training.journal import BadJournal, Journal, JournalEntry, Poste
 
 
 def entry(step: int) -> JournalEntry:
-    return JournalEntry(step, b"record%d" % step, b"certificate", b"sent" * step, b"result" * 10, bytes(32))
+    return JournalEntry(step, b"record%d" % step, b"certificate", b"sent" * step, b"result" * 10, bytes(32), bytes(32))
 
 
 def filled(path: Path, count: int) -> None:
@@ -57,7 +57,7 @@ def test_the_same_step_again_is_no_second_entry_and_another_record_is_refused(tm
         journal.append(entry(1))
         assert (tmp_path / "journal").stat().st_size == size
         with pytest.raises(BadJournal, match="another record"):
-            journal.append(JournalEntry(1, b"other", b"", b"", b"", b""))
+            journal.append(JournalEntry(1, b"other", b"", b"", b"", b"", b""))
 
 
 def test_whole_rounds_are_due_until_they_are_posted(tmp_path: Path) -> None:

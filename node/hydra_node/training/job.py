@@ -1,0 +1,58 @@
+"""A training job as the chain and the store describe it, checked before anybody trains on it."""
+
+from dataclasses import dataclass
+
+from hydra_node.chain.bindings.structs import TrainingTerms
+from hydra_node.chain.contracts import ChainClient
+from hydra_node.chain.enums import Kind
+from hydra_node.chain.history import History
+from hydra_node.errors import HydraError
+from hydra_node.storage import dataset
+from hydra_node.storage.cid import Cid
+from hydra_node.storage.ipfs import IpfsClient
+from hydra_node.training.samples import Samples, for_spec
+from hydra_node.training.spec import MAX_SPEC_BYTES, TrainingSpec, parse_published
+
+
+class BadJob(HydraError):
+    """A job that is none, or whose terms and spec do not belong together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a trainer or an auditor needs to know of a job."""
+
+    job_id: int
+    spec: TrainingSpec
+    terms: TrainingTerms
+    samples: Samples
+
+
+def load(client: ChainClient, ipfs: IpfsClient, job_id: int) -> Job:
+    """Fetches spec and dataset by the CIDs that the chain names; every hash is verified. Blocking.
+
+    Raises BadJob, BadSpec, BadSamples, and the errors of chain and store.
+    """
+    spec, terms = load_spec(client, ipfs, job_id)
+    features, labels = dataset.load(ipfs, Cid.parse(spec.dataset))
+    return Job(job_id, spec, terms, for_spec(spec, features, labels))
+
+
+def load_spec(client: ChainClient, ipfs: IpfsClient, job_id: int) -> tuple[TrainingSpec, TrainingTerms]:
+    """The job's spec and terms, checked against each other. Blocking."""
+    history = History(client.events)
+    history.refresh()
+    opened = history.find("JobOpened", "JobEscrow", jobId=job_id)
+    if not opened or opened[0].args["kind"] != Kind.TRAINING:
+        raise BadJob(f"there is no training job {job_id} on this chain", remedy="see: hydra-node job list")
+    terms = client.training.terms(job_id)
+    if terms.steps == 0:
+        raise BadJob(f"job {job_id} has no terms yet", remedy="wait until its sponsor has opened the training")
+    document = ipfs.cat(Cid.parse(str(opened[0].args["specCid"])), MAX_SPEC_BYTES)
+    spec = parse_published(document, bytes(opened[0].args["specHash"]))
+    if (spec.steps, spec.round_steps) != (terms.steps, terms.round_steps):
+        raise BadJob(
+            f"job {job_id}: the spec has {spec.steps} steps in rounds of {spec.round_steps}",
+            expected=f"the terms on chain: {terms.steps} in rounds of {terms.round_steps}",
+        )
+    return spec, terms

@@ -1,0 +1,98 @@
+"""Posting the journal: each round's segment into the store, its digest onto the chain, beside the training."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hydra_node.chain.contracts import ChainClient
+from hydra_node.chain.reverts import Reverted
+from hydra_node.errors import HydraError
+from hydra_node.storage.ipfs import IpfsClient
+from hydra_node.training.journal import Journal, Posted
+
+Reporter = Callable[[str, str, dict[str, Any]], None]
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 15.0
+_FINAL_REVERTS = frozenset({"NotTrainer", "NotRunning"})
+
+
+class PostRefused(HydraError):
+    """The chain takes no more records of this trainer in this job."""
+
+
+class Account(NamedTuple):
+    """In whose name segments are posted: the job and the peer that wrote the journal."""
+
+    job_id: int
+    peer: str
+    round_steps: int
+
+
+class SegmentPoster:
+    """Posts what the journal holds and the chain does not. Leftovers of an earlier process are posted first.
+
+    Training never waits for it: `wake` says that there may be something new. A store or a chain that does not answer
+    is tried again, with growing pauses.
+    """
+
+    def __init__(
+        self, ipfs: IpfsClient, client: ChainClient, journal: Journal, account: Account, report: Reporter
+    ) -> None:
+        self._ipfs = ipfs
+        self._client = client
+        self._journal = journal
+        self._account = account
+        self._report = report
+        self._news = asyncio.Event()
+        self._news.set()
+
+    def wake(self) -> None:
+        """A step was added to the journal."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Posts each round once it is whole, until cancelled. Raises PostRefused when the chain takes no more."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            for first, last in self._journal.unposted(self._account.round_steps):
+                await self._post_patiently(first, last)
+
+    async def finish(self, checkpoint: str, timeout: float) -> None:
+        """Posts the rest at the end of the training, `checkpoint` (a CID) in the last segment.
+
+        Raises PostRefused, or TimeoutError when store or chain did not answer in time.
+        """
+        async with asyncio.timeout(timeout):
+            left = self._journal.unposted(self._account.round_steps, ended=True)
+            for first, last in left:
+                await self._post_patiently(first, last, checkpoint if (first, last) == left[-1] else "")
+
+    async def _post_patiently(self, first: int, last: int, checkpoint: str = "") -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await asyncio.to_thread(self._post, first, last, checkpoint)
+            except PostRefused:
+                raise
+            except HydraError as error:
+                self._report("post_delayed", f"steps {first} to {last} not posted yet: {error}", {"first": first})
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _post(self, first: int, last: int, checkpoint: str) -> None:
+        job_id = self._account.job_id
+        segment = self._journal.segment(first, last, job=str(job_id), peer=self._account.peer, checkpoint=checkpoint)
+        cid = str(self._ipfs.add(segment.document))
+        try:
+            self._client.training.post_record(job_id, first, last, segment.digest, cid)
+        except Reverted as error:
+            if error.error_name in _FINAL_REVERTS:
+                raise PostRefused(f"the chain takes no record of steps {first} to {last}: {error.what}") from error
+            # A crash between the transaction and the note of it: the chain has it.
+            if error.error_name != "DuplicateRecord":
+                raise
+        self._journal.mark_posted(Posted(first, last, segment.digest, cid))
+        facts = {"first": first, "last": last, "cid": cid, "digest": segment.digest.hex()}
+        self._report("record_posted", f"steps {first} to {last} posted", facts)
