@@ -316,16 +316,19 @@ class Batch:
         store = self._store
         with store._locked():
             self._check_quota()
-            shards = set()
+            shards: set[Path] = set()
+            made = False
             for digest in self._written:
                 final = store._path(digest)
                 if not final.exists():
-                    final.parent.mkdir(exist_ok=True)
+                    if not final.parent.exists():
+                        final.parent.mkdir()
+                        made = True
                     (self._directory / digest.hex()).replace(final)
                     shards.add(final.parent)
             for shard in shards:
                 _sync_directory(shard)
-            if shards:
+            if made:
                 _sync_directory(store._blocks)
             for cid, recursive in self._pins:
                 store._pin(cid, recursive)
