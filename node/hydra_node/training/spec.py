@@ -89,8 +89,8 @@ class TrainingSpec(_Part):
     """Share of the contributions that auditors recompute."""
     shares: Literal["equal", "throughput", "waterfill"] = "waterfill"
     codec: Literal["fp32"] = "fp32"
-    clip: Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)] = 0.0
-    """A contribution may be this many times as long as the members' median; 0 leaves it to the collective."""
+    clip: Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)] = 4.0
+    """Contributions longer than this many times the median, adjusted to their share, are scaled down; 0: none is."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
