@@ -108,6 +108,10 @@ class PeerNode:
         """The peers connected now."""
         return self._transport.peers
 
+    def connected(self) -> list[tuple[PeerId, str]]:
+        """The peers connected now, each with an address known of it, or an empty text."""
+        return [(peer, next(map(str, self._book.get(peer)), "")) for peer in self.peers]
+
     def handle(self, protocol: str, handler: Handler) -> None:
         """Answer requests of a protocol with `async handler(peer_id, message) -> Message | None`.
 
