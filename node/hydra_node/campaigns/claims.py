@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hydra_node.chain.clock import wait_until
 from hydra_node.chain.history import History
 from hydra_node.chain.rewards import NO_ROOT, RewardTree, claim
+from hydra_node.storage.cid import Cid
 
 if TYPE_CHECKING:
     from hydra_node.chain.contracts import ChainClient
@@ -30,7 +31,7 @@ async def reward_tree(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: s
     root, _total, _active_at = await asyncio.to_thread(client.rewards.current, job_id)
     if root == NO_ROOT:
         return None
-    document = await asyncio.to_thread(ipfs.get_node, cid)
+    document = await asyncio.to_thread(ipfs.get_node, Cid.parse(cid))
     return RewardTree.from_document(job_id, document, root)
 
 

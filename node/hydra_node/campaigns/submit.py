@@ -15,6 +15,7 @@ from typing import Any
 
 from hydra_node.campaigns.claims import claim_job
 from hydra_node.campaigns.policy import MAX_POLICY_BYTES, CampaignPolicy
+from hydra_node.campaigns.scored import read_scores
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind
 from hydra_node.chain.events import Event
@@ -22,7 +23,7 @@ from hydra_node.chain.history import History
 from hydra_node.chain.secrets import SecretStore
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
-from hydra_node.storage import items
+from hydra_node.storage import items, tables
 from hydra_node.storage.cid import Cid
 
 Reporter = Callable[[str, str, dict[str, Any]], None]
@@ -75,14 +76,15 @@ def prepare(policy: CampaignPolicy, path: Path, licence: str) -> Prepared:
         raise NotAcceptedHere(
             f"the campaign does not take data under {licence!r}", expected=f"one of {', '.join(policy.licences)}"
         )
-    schema = policy.item_schema.to_items()
-    found = items.read_file(path, schema)
+    schema = items.Schema.of(policy.item_schema)
+    table = tables.read_file(path)
+    found = items.from_arrays(schema, table.features, table.labels)
     if len(found) > policy.max_items:
         raise NotAcceptedHere(f"{path} has {len(found)} items", expected=f"at most {policy.max_items}")
-    hashes = [items.item_hash(schema, item) for item in found]
+    hashes = [items.item_hash(item) for item in found]
     return Prepared(
         payload=items.pack(schema, found),
-        items_root=items.items_root(hashes),
+        items_root=items.root(hashes),
         item_count=len(found),
         licence_hash=hashlib.sha256(licence.encode()).digest(),
         consent_hash=hashlib.sha256(policy.consent.encode()).digest(),
@@ -117,14 +119,17 @@ class Submitter:
         if final.name == "Failed":
             return Outcome(0, 0, 0, "the scoring round failed: the validators did not agree")
         document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(str(final.args["evidenceCid"])))
-        entry = next(entry for entry in document["submissions"] if entry["id"] == submission)
-        buckets = bytes(entry["buckets"])
-        accepted = sum(1 for bucket in buckets if bucket)
-        outcome = Outcome(accepted, len(buckets), int(entry["amount"]), str(entry["fault"]))
+        entry = read_scores(document).of(submission)
+        outcome = Outcome(len(entry.accepted), len(entry.buckets), entry.amount, entry.fault)
         self._report(
             "scored",
-            f"{accepted} of {len(buckets)} items accepted" + (f": {outcome.reason}" if outcome.reason else ""),
-            {"submission": submission, "accepted": accepted, "items": len(buckets), "amount_wei": outcome.amount},
+            f"{outcome.accepted} of {outcome.items} items accepted" + (f": {entry.fault}" if entry.fault else ""),
+            {
+                "submission": submission,
+                "accepted": outcome.accepted,
+                "items": outcome.items,
+                "amount_wei": outcome.amount,
+            },
         )
         return outcome
 

@@ -35,13 +35,16 @@ class History:
             for event in update.added:
                 self._events[event.block_hash, event.log_index] = event
 
+    def all(self) -> list[Event]:
+        """Every event so far."""
+        with self._lock:
+            return list(self._events.values())
+
     def find(self, name: str, contract: str = "", **args: Any) -> list[Event]:
         """The events of that name whose arguments equal `args`; `contract` tells equal names apart."""
-        with self._lock:
-            events = list(self._events.values())
         return [
             event
-            for event in events
+            for event in self.all()
             if event.name == name
             and (not contract or event.contract == contract)
             and all(event.args[key] == value for key, value in args.items())

@@ -60,11 +60,11 @@ def keystore_dir(given: Path | None) -> Path:
 
 def load_wallet(keystore: Path | None, name: str, password_file: Path | None) -> Wallet:
     """The named wallet, unlocked. Raises WalletNotFound, PasswordMissing, WrongPassword."""
-    from hydra_node.chain.password import resolve_password
+    from hydra_node.chain.password import read_password
     from hydra_node.chain.wallet import WalletStore
 
     wallet_address(keystore, name)
-    return WalletStore(keystore_dir(keystore)).load(name, resolve_password(password_file))
+    return WalletStore(keystore_dir(keystore)).load(name, read_password(password_file))
 
 
 def wallet_address(keystore: Path | None, name: str) -> str:

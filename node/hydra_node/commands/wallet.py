@@ -25,11 +25,11 @@ def new(
 
     Example: hydra-node wallet new me
     """
-    from hydra_node.chain.password import resolve_password
+    from hydra_node.chain.password import read_password
     from hydra_node.chain.wallet import WalletStore
 
     store = WalletStore(keystore_dir(keystore))
-    wallet = store.new(name, resolve_password(password_file, confirm=True))
+    wallet = store.new(name, read_password(password_file, confirm=True))
     Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)
 
 
@@ -61,10 +61,10 @@ def import_wallet(
 
     Example: hydra-node wallet import old --key-file key.txt
     """
-    from hydra_node.chain.password import resolve_password
+    from hydra_node.chain.password import read_password
     from hydra_node.chain.wallet import WalletStore
 
     key = key_file.read(200).strip() if key_file else typer.prompt("Private key (hex)", hide_input=True).strip()
     store = WalletStore(keystore_dir(keystore))
-    wallet = store.import_key(name, key, resolve_password(password_file, confirm=True))
+    wallet = store.import_key(name, key, read_password(password_file, confirm=True))
     Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)

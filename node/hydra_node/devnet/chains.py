@@ -131,6 +131,11 @@ def command(spec: ChainSpec) -> ChainCommand:
 
 def launch(spec: ChainSpec, log: Path, *, timeout: float = START_SECONDS) -> LocalChain:
     """Start a chain in a session of its own and wait until it answers. Raises ChainNotInstalled, ChainFailed."""
+    if spec.port and not _is_free(spec.port):
+        raise ChainFailed(
+            f"port {spec.port} of this machine is in use",
+            remedy="stop the program that uses it, or choose another port (0 picks a free one)",
+        )
     todo = command(spec)
     log.parent.mkdir(parents=True, exist_ok=True)
     if spec.data is not None:
@@ -177,6 +182,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _wait_until_ready(chain: LocalChain, log: Path, timeout: float) -> None:

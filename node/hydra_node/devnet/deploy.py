@@ -86,7 +86,7 @@ def deploy(
         addresses[name] = creation_address(sender.address, creation.nonce)
         sent.append(creation)
     sent.extend(sender.submit(call) for call in _wiring(plan, addresses, sender.address))
-    receipts = wait_all(sender, sent, timeout=timeout)
+    receipts = [sender.wait(each, timeout=timeout) for each in sent]
     deployment = Deployment(chain_id=rpc.chain_id, block=receipts[0].block, addresses=addresses)
     deployment.check(rpc)
     deployment.save(path)
@@ -106,13 +106,7 @@ def fund(
         if funds.tokens:
             payload = encode_call(transfer, (account, funds.tokens))
             calls.append(ContractCall("HydraToken.transfer", token, payload, gas=_TRANSFER_GAS))
-    sent = [sender.submit(Simulated(call, b"", _TRANSFER_GAS)) for call in calls]
-    return wait_all(sender, sent, timeout=timeout)
-
-
-def wait_all(sender: Sender, sent: Sequence[Sent], *, timeout: float) -> list[Receipt]:
-    """The receipts of transactions that were sent together. Raises at the first that failed."""
-    return [sender.wait(each, timeout=timeout) for each in sent]
+    return sender.send_all(calls, timeout=timeout)
 
 
 def creation_address(deployer: str, nonce: int) -> str:

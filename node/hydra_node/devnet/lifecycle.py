@@ -7,10 +7,6 @@ contracts), `deployer/` (nonces of the deployer).
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +17,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hydra_node.chain.deployment import BadDeployment, Deployment
 from hydra_node.chain.files import private_directory, write_private
-from hydra_node.devnet.chains import DEV_MNEMONIC, STOP_SECONDS, ChainFailed, ChainSpec, Kind, LocalChain, launch
+from hydra_node.devnet.background import end_process, started_at
+from hydra_node.devnet.chains import DEV_MNEMONIC, ChainFailed, ChainSpec, Kind, LocalChain, launch
 from hydra_node.errors import HydraError
 
 if TYPE_CHECKING:
     from hydra_node.chain.rpc import Rpc
+    from hydra_node.chain.transactions import Sender
     from hydra_node.devnet.deploy import Parameters
 
+FUND_ETHER = 10**18
 _POLL_SECONDS = 0.05
 _LOCK_SECONDS = 0.2
 
@@ -36,12 +35,12 @@ class DevnetBusy(HydraError):
     """Another command is starting or stopping this devnet."""
 
 
+class DevnetDown(HydraError):
+    """A running devnet is needed."""
+
+
 class DevnetDamaged(HydraError):
     """The devnet's directory holds something that this version cannot use."""
-
-
-class ProcessStuck(HydraError):
-    """The chain's process does not end."""
 
 
 class ChainRecord(BaseModel):
@@ -140,7 +139,7 @@ def down(directory: Path) -> bool:
     with _alone(devnet):
         record = _running_record(devnet)
         if record is not None:
-            _end(record)
+            end_process(record.pid, record.started)
         devnet.record.unlink(missing_ok=True)
         return record is not None
 
@@ -166,9 +165,30 @@ def status(directory: Path) -> Status:
     )
 
 
-def _deploy_if_missing(devnet: Devnet, record: ChainRecord, parameters: Parameters | None) -> None:
+def fund(directory: Path, account: str, tokens: int) -> None:
+    """Give an account `tokens` wei of the token, and ether for its gas, from the devnet's deployer.
+
+    Raises DevnetDown when no devnet runs there.
+    """
+    from hydra_node.devnet.deploy import Funds
+    from hydra_node.devnet.deploy import fund as send
+
+    devnet = Devnet(directory)
+    record = _running_record(devnet)
+    if record is None:
+        raise DevnetDown("no devnet is running", remedy="start one: hydra-node devnet up")
+    send(_deployer(devnet, record), Deployment.load(devnet.deployment), {account: Funds(FUND_ETHER, tokens)})
+
+
+def _deployer(devnet: Devnet, record: ChainRecord) -> Sender:
     from hydra_node.chain.transactions import Sender
     from hydra_node.chain.wallet import Wallet
+
+    key = LocalChain(record.rpc, record.chain_id, mnemonic=DEV_MNEMONIC).deployer_key()
+    return Sender(_rpc(record), Wallet.from_key(key), private_directory(devnet.deployer))
+
+
+def _deploy_if_missing(devnet: Devnet, record: ChainRecord, parameters: Parameters | None) -> None:
     from hydra_node.devnet.deploy import deploy
 
     rpc = _rpc(record)
@@ -176,9 +196,7 @@ def _deploy_if_missing(devnet: Devnet, record: ChainRecord, parameters: Paramete
         with contextlib.suppress(BadDeployment):
             Deployment.load(devnet.deployment).check(rpc)
             return
-    key = LocalChain(record.rpc, record.chain_id, mnemonic=DEV_MNEMONIC).deployer_key()
-    sender = Sender(rpc, Wallet.from_key(key), private_directory(devnet.deployer))
-    deploy(rpc, sender, devnet.deployment, parameters)
+    deploy(rpc, _deployer(devnet, record), devnet.deployment, parameters)
 
 
 def _rpc(record: ChainRecord) -> Rpc:
@@ -189,7 +207,7 @@ def _rpc(record: ChainRecord) -> Rpc:
 
 def _record(spec: ChainSpec, chain: LocalChain) -> ChainRecord:
     assert chain.process is not None
-    started = _start_of(chain.process.pid)
+    started = started_at(chain.process.pid)
     if started is None:
         raise ChainFailed("the chain ended as soon as it had started", remedy="see its log")
     return ChainRecord(
@@ -212,35 +230,7 @@ def _running_record(devnet: Devnet) -> ChainRecord | None:
         raise DevnetDamaged(
             f"{devnet.record} cannot be read", remedy="end the chain by hand if it runs, and delete the file"
         ) from error
-    return record if _start_of(record.pid) == record.started else None
-
-
-def _start_of(pid: int) -> str | None:
-    """When a live process began: with its number it names one process, as the number alone may be another's by now."""
-    if Path("/proc/self").exists():
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
-        fields = stat.rpartition(")")[2].split()
-        return None if fields[0] == "Z" else fields[19]  # state; start time in ticks since the machine booted
-    ps = subprocess.run(  # noqa: S603  fixed program, the only argument is a number
-        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
-    )
-    return ps.stdout.strip() or None
-
-
-def _end(record: ChainRecord) -> None:
-    """Ask the process to end; kill it if it does not."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(record.pid, number)
-        deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline:
-            if _start_of(record.pid) != record.started:
-                return
-            time.sleep(_POLL_SECONDS)
-    raise ProcessStuck(f"process {record.pid} does not end", remedy="end it by hand")
+    return record if started_at(record.pid) == record.started else None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,147 @@
+"""`hydra-node job`: open a training job and see how it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hydra_node.commands.options import (
+    BootstrapOption,
+    DataDirOption,
+    DeploymentOption,
+    JsonOption,
+    KeystoreOption,
+    ListenOption,
+    PasswordFileOption,
+    RpcOption,
+    WalletOption,
+    YesOption,
+)
+from hydra_node.commands.output import Output
+
+app = typer.Typer(no_args_is_help=True, help="Open training jobs and see them.")
+
+
+@app.command()
+def create(
+    spec: Annotated[
+        Path | None, typer.Option("--spec", help="The job as a JSON file; see docs/training.md. Or give --dataset.")
+    ] = None,
+    dataset: Annotated[str, typer.Option("--dataset", help="CID of a dataset of digits, for the built-in job.")] = "",
+    reward: Annotated[str, typer.Option("--reward", help="What the job may pay in all.")] = "2000 HYDRA",
+    rate: Annotated[str, typer.Option("--rate", help="Pay of one verified sample.")] = "0.02 HYDRA",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the built-in job.")] = 300,
+    round_steps: Annotated[int, typer.Option("--round-steps", min=1, help="Steps of one settlement round.")] = 50,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the built-in job.")] = 1,
+    audit_rate: Annotated[float, typer.Option("--audit-rate", min=0, max=1, help="Share that is audited.")] = 0.1,
+    min_stake: Annotated[str, typer.Option("--min-stake", help="Stake that a trainer needs.")] = "100 HYDRA",
+    penalty: Annotated[str, typer.Option("--penalty", help="Stake that a cheat loses.")] = "60 HYDRA",
+    audit_fee: Annotated[str, typer.Option("--audit-fee", help="Fee of each auditor a round.")] = "5 HYDRA",
+    post_seconds: Annotated[
+        int, typer.Option("--post-seconds", min=1, help="How long a round waits for late step records.")
+    ] = 60,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for the settlement.")] = 86_400,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Serve the dataset until the job is settled.")] = True,
+    wallet: WalletOption = "me",
+    rpc: RpcOption = "",
+    deployment: DeploymentOption = None,
+    keystore: KeystoreOption = None,
+    password_file: PasswordFileOption = None,
+    data_dir: DataDirOption = None,
+    bootstrap: BootstrapOption = [],
+    listen: ListenOption = "127.0.0.1:0",
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Escrow a reward and open a training job; once it is settled, get back the unspent rest.
+
+    Example: hydra-node job create --dataset bafy... --reward "2000 HYDRA"
+    """
+    from hydra_node.campaigns.sponsor import Sponsor
+    from hydra_node.chain.amounts import format_hydra
+    from hydra_node.chain.bindings.structs import TrainingTerms
+    from hydra_node.commands import session
+    from hydra_node.commands.money import BadChoice, confirm, positive_amount
+    from hydra_node.commands.node_options import NodeOptions
+    from hydra_node.training.presets import digits_spec
+    from hydra_node.training.spec import parse
+
+    if spec is not None:
+        try:
+            job_spec = parse(spec.read_bytes())
+        except OSError as error:
+            raise BadChoice(f"{spec} cannot be read ({error.strerror})", remedy="check the path") from None
+    elif dataset:
+        job_spec = digits_spec(
+            dataset, seed=seed, steps=steps, round_steps=round_steps, audit_rate=audit_rate, scale=1.0
+        )
+    else:
+        raise BadChoice("no job is described", remedy="give --spec FILE or --dataset CID")
+    wei = positive_amount(reward)
+    terms = TrainingTerms(
+        rate_per_sample=positive_amount(rate),
+        min_stake=positive_amount(min_stake),
+        penalty=positive_amount(penalty),
+        audit_fee=positive_amount(audit_fee),
+        steps=job_spec.steps,
+        round_steps=job_spec.round_steps,
+        post_seconds=post_seconds,
+    )
+    options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
+    client = options.client()
+    confirm(yes, as_json, f"Escrow {format_hydra(wei)} for {job_spec.steps} steps?")
+    output = Output(as_json)
+
+    async def main() -> None:
+        async with options.host() as host:
+            sponsor = Sponsor(host, client, output.reporter())
+            number = await sponsor.open_job(job_spec.canonical_bytes(), job_spec.digest(), wei, terms)
+            if not wait:
+                return
+            state = await sponsor.settled(number, timeout)
+            output.event("job_settled", f"job {number} is {state.name.lower()}", job=number, state=state.name)
+            await sponsor.refund(number)
+
+    session.run(main())
+
+
+@app.command("list")
+def list_training(rpc: RpcOption = "", deployment: DeploymentOption = None, as_json: JsonOption = False) -> None:
+    """List the training jobs on this chain.
+
+    Example: hydra-node job list
+    """
+    from hydra_node.chain.enums import Kind
+    from hydra_node.commands.jobs import list_jobs
+
+    list_jobs(Kind.TRAINING, rpc, deployment, as_json)
+
+
+@app.command()
+def show(
+    number: Annotated[int, typer.Argument(min=1, help="Number of the job.")],
+    rpc: RpcOption = "",
+    deployment: DeploymentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one training job: its money, its terms, its trainers.
+
+    Example: hydra-node job show 2
+    """
+    from hydra_node.chain.enums import Kind
+    from hydra_node.commands import session
+    from hydra_node.commands.jobs import require_job, show_job
+
+    client = session.chain(rpc, deployment)
+    facts = require_job(client, number, Kind.TRAINING)
+    terms = client.training.terms(number)
+    facts |= {
+        "rate_per_sample_wei": terms.rate_per_sample,
+        "steps": terms.steps,
+        "round_steps": terms.round_steps,
+        "settled_rounds": client.training.settled_rounds(number),
+        "trainers": list(client.training.trainers(number)),
+    }
+    show_job("job", facts, as_json)
