@@ -45,6 +45,14 @@ class JournalEntry(msgspec.Struct, frozen=True, tag="step"):
     post_digest: bytes
 
 
+class JournalView(msgspec.Struct, frozen=True, tag="view"):
+    """A change of view in the same log as the steps, at `height`: without it the chain of records cannot be checked."""
+
+    height: int
+    record: bytes
+    certificate: bytes
+
+
 class Posted(msgspec.Struct, frozen=True, tag="posted"):
     """The steps first..last are on chain under `digest`, their segment in the store under `cid`."""
 
@@ -55,13 +63,18 @@ class Posted(msgspec.Struct, frozen=True, tag="posted"):
 
 
 class SegmentDocument(msgspec.Struct, frozen=True):
-    """What a trainer uploads for a round; `checkpoint` is the final model's CID in the last one, else empty."""
+    """What a trainer uploads for a round.
+
+    `views` are all changes of view that it knew, from the first; `checkpoint` is the final model's CID in the last
+    segment, else empty.
+    """
 
     version: int
     job: str
     peer: str
     first: int
     last: int
+    views: tuple[JournalView, ...]
     entries: tuple[JournalEntry, ...]
     checkpoint: str = ""
 
@@ -76,7 +89,7 @@ class Segment(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
-_frames = msgspec.msgpack.Decoder(JournalEntry | Posted)
+_frames = msgspec.msgpack.Decoder(JournalEntry | JournalView | Posted)
 _segments = msgspec.msgpack.Decoder(SegmentDocument)
 
 
@@ -91,6 +104,7 @@ class Journal:
         self._path = path
         self._lock = threading.RLock()
         self._places: dict[int, int] = {}
+        self._views: list[JournalView] = []
         self._posted: list[Posted] = []
         self._file: BinaryIO = path.open("a+b", buffering=0)
         self._file.truncate(self._load())
@@ -115,6 +129,22 @@ class Journal:
         """The newest step, -1 when there is none."""
         with self._lock:
             return max(self._places, default=-1)
+
+    @property
+    def last_view(self) -> int:
+        """The height of the newest change of view, -1 when there is none."""
+        with self._lock:
+            return self._views[-1].height if self._views else -1
+
+    def append_view(self, view: JournalView) -> None:
+        """Adds a change of view; heights only rise."""
+        with self._lock:
+            if view.height <= self.last_view:
+                raise BadJournal(
+                    f"a view of height {view.height} comes after {self.last_view}", expected="rising heights"
+                )
+            self._write(_encoder.encode(view))
+            self._views.append(view)
 
     def append(self, entry: JournalEntry) -> None:
         """Adds the next committed step; one that is there already is left as it is."""
@@ -167,7 +197,9 @@ class Journal:
     def segment(self, first: int, last: int, *, job: str, peer: str, checkpoint: str = "") -> Segment:
         """The entries of first..last as one document for the store."""
         entries = tuple(self.entries(first, last))
-        document = _encoder.encode(SegmentDocument(1, job, peer, first, last, entries, checkpoint))
+        with self._lock:
+            views = tuple(self._views)
+        document = _encoder.encode(SegmentDocument(1, job, peer, first, last, views, entries, checkpoint))
         return Segment(first, last, document, hashlib.sha256(document).digest())
 
     def _load(self) -> int:
@@ -178,6 +210,8 @@ class Journal:
                 frame = _frames.decode(payload)
                 if isinstance(frame, Posted):
                     self._posted.append(frame)
+                elif isinstance(frame, JournalView):
+                    self._views.append(frame)
                 else:
                     self._places[frame.step] = place
                 place = file.tell()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hydra_node.training.journal import BadJournal, Journal, JournalEntry, Posted, read_segment
+from hydra_node.training.journal import BadJournal, Journal, JournalEntry, JournalView, Posted, read_segment
 
 
 def entry(step: int) -> JournalEntry:
@@ -97,6 +97,20 @@ def test_a_segment_with_steps_outside_its_range_is_refused(tmp_path: Path) -> No
 
     from hydra_node.training.journal import SegmentDocument
 
-    document = msgspec.msgpack.encode(SegmentDocument(1, "7", "12D3", 5, 6, (entry(1),)))
+    document = msgspec.msgpack.encode(SegmentDocument(1, "7", "12D3", 5, 6, (), (entry(1),)))
     with pytest.raises(BadJournal, match="malformed"):
         read_segment(document, hashlib.sha256(document).digest())
+
+
+def test_changes_of_view_travel_with_every_segment(tmp_path: Path) -> None:
+    views = [JournalView(0, b"first", b"all"), JournalView(3, b"second", b"most")]
+    with Journal(tmp_path / "journal") as journal:
+        journal.append_view(views[0])
+        journal.append(entry(0))
+        journal.append_view(views[1])
+    with Journal(tmp_path / "journal") as journal:
+        assert journal.last_view == 3
+        with pytest.raises(BadJournal, match="rising heights"):
+            journal.append_view(views[1])
+        segment = journal.segment(0, 0, job="7", peer="12D3")
+    assert list(read_segment(segment.document, segment.digest).views) == views
