@@ -182,7 +182,7 @@ async def test_a_cancelled_step_ends_whole(make: Make, tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         workload.__exit__(None, None, None)
-        assert (journal.last, workload.training.step) == (0, 1)
+        assert journal.last == workload.training.step - 1, "journal and state tell different stories"
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, 1.1, float("nan")])
