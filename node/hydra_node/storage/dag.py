@@ -8,6 +8,8 @@ from typing import Any, TypeAlias, Union, cast
 
 import dag_cbor
 import multiformats
+from dag_cbor.decoding import CBORDecodingError
+from dag_cbor.encoding import CBOREncodingError
 
 from hydra_node.storage.cid import Cid
 from hydra_node.storage.errors import InvalidCid, MalformedNode
@@ -37,7 +39,7 @@ def encode(node: Node) -> bytes:
     """Canonical dag-cbor; raises MalformedNode for what dag-cbor cannot hold (NaN, other types)."""
     try:
         return dag_cbor.encode(cast(Any, _to_library(node)))
-    except (TypeError, ValueError, RecursionError) as error:
+    except (CBOREncodingError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise MalformedNode(f"value cannot be written as dag-cbor ({error})") from error
 
 
@@ -47,11 +49,11 @@ def decode(data: bytes, max_values: int = DEFAULT_MAX_VALUES) -> Node:
         return _from_library(dag_cbor.decode(data, callback=_Budget(max_values)))
     except _TooManyValues as error:
         raise MalformedNode("dag-cbor holds too many values", expected=f"at most {max_values}") from error
-    except InvalidCid:
-        raise
-    # The library lets lower-level errors through for hostile input: lengths above a machine word, empty CIDs,
-    # nesting without end.
-    except (ValueError, LookupError, OverflowError, RecursionError, AssertionError, MemoryError) as error:
+    except InvalidCid as error:
+        raise MalformedNode(f"a link in dag-cbor: {error.what}", expected=error.expected) from error
+    # Beside its own error the library lets lower-level ones through for hostile input: lengths above a machine
+    # word, empty CIDs, nesting without end.
+    except (CBORDecodingError, ValueError, LookupError, OverflowError, RecursionError, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MalformedNode(f"not canonical dag-cbor ({reason})") from error
 

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from hydra_node.storage.cid import Cid
-from hydra_node.storage.errors import MalformedNode
+from hydra_node.storage.errors import InvalidCid, MalformedNode
 
 _Field = descriptor_pb2.FieldDescriptorProto
 
@@ -84,11 +84,14 @@ def encode(links: Sequence[Link], data: bytes | None) -> bytes:
 
 
 def decode(block: bytes) -> PbNode:
-    """Read a node; raises MalformedNode, or InvalidCid for a link to something this system does not store."""
+    """Read a node; raises MalformedNode, also for a link to something this system does not store."""
     node = _PBNode()
     try:
         node.ParseFromString(block)
     except DecodeError as error:
         raise MalformedNode(f"not a dag-pb node ({error})") from error
-    links = tuple(Link(Cid.from_bytes(link.Hash), link.Name, link.Tsize) for link in node.Links)
+    try:
+        links = tuple(Link(Cid.from_bytes(link.Hash), link.Name, link.Tsize) for link in node.Links)
+    except InvalidCid as error:
+        raise MalformedNode(f"a link in dag-pb: {error.what}", expected=error.expected) from error
     return PbNode(links, node.Data if node.HasField("Data") else None)

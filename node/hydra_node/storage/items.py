@@ -234,7 +234,8 @@ def from_arrays(schema: SchemaLike, features: NDArray[Any], labels: NDArray[Any]
             f"features of shape {list(features.shape)} and {count} labels", expected=f"{width} features an item"
         )
     rows = features.reshape(count, width)
-    stored = rows.astype(numpy_dtype(schema))
+    with np.errstate(invalid="ignore", over="ignore"):  # what does not fit is refused below, by name
+        stored = rows.astype(numpy_dtype(schema))
     if schema.dtype == "u1":
         exact: NDArray[np.bool_] = (rows >= 0) & (rows <= 255) & (rows == stored)
         _refuse(np.flatnonzero(~exact.all(axis=1)).tolist(), "features are not whole numbers in 0..255")
