@@ -21,10 +21,10 @@ class Adversary:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `sign-flip:STEP`."""
-        kind, _, first = text.partition(":")
+        """Reads `sign-flip@STEP`."""
+        kind, _, first = text.partition("@")
         if kind != "sign-flip" or not first.isdecimal():
-            raise UnknownCheat(f"{text!r} is no way of cheating", expected="sign-flip:STEP")
+            raise UnknownCheat(f"{text!r} is no way of cheating", expected="sign-flip@STEP")
         return cls(int(first))
 
     def spoiled(self, step: int, gradient: Vector) -> Vector:

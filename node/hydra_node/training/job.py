@@ -1,5 +1,6 @@
 """A training job as the chain and the store describe it, checked before anybody trains on it."""
 
+import hashlib
 from dataclasses import dataclass
 
 from hydra_node.chain.bindings.structs import TrainingTerms
@@ -34,8 +35,13 @@ def load(client: ChainClient, ipfs: IpfsClient, job_id: int) -> Job:
     Raises BadJob, BadSpec, BadSamples, and the errors of chain and store.
     """
     spec, terms = load_spec(client, ipfs, job_id)
-    features, labels = dataset.load(ipfs, Cid.parse(spec.dataset))
-    return Job(job_id, spec, terms, for_spec(spec, features, labels))
+    data = dataset.load(ipfs, Cid.parse(spec.dataset))
+    return Job(job_id, spec, terms, for_spec(spec, data.features, data.labels))
+
+
+def swarm_id(chain_id: int, registry: str, job_id: int) -> bytes:
+    """The 32 bytes that tell this job's swarm from any other: they are in every record and signature of it."""
+    return hashlib.sha256(f"hydra-swarm:{chain_id}:{registry.lower()}:{job_id}".encode()).digest()
 
 
 def load_spec(client: ChainClient, ipfs: IpfsClient, job_id: int) -> tuple[TrainingSpec, TrainingTerms]:

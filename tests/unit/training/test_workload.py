@@ -140,7 +140,7 @@ async def test_steps_come_in_order_and_once(make: Make) -> None:
 
 
 async def test_a_false_gradient_points_the_other_way(make: Make) -> None:
-    honest, false = make("a"), make("b", manner=Manner(adversary=Adversary.parse("sign-flip:1")))
+    honest, false = make("a"), make("b", manner=Manner(adversary=Adversary.parse("sign-flip@1")))
     before = [await workload.contribute(0, ((0, 30),)) for workload in (honest, false)]
     assert (before[0].vector == before[1].vector).all()
     await one_step(0, {"a": honest, "b": false}, {})
@@ -191,9 +191,9 @@ def test_a_limit_that_is_none_is_refused(limit: float) -> None:
         Manner(cpu_limit=limit)
 
 
-@pytest.mark.parametrize("text", ["", "sign-flip", "sign-flip:-1", "noise:3"])
+@pytest.mark.parametrize("text", ["", "sign-flip", "sign-flip@-1", "noise@3"])
 def test_an_unknown_way_of_cheating_is_refused(text: str) -> None:
-    with pytest.raises(UnknownCheat, match="sign-flip:STEP"):
+    with pytest.raises(UnknownCheat, match="sign-flip@STEP"):
         Adversary.parse(text)
 
 
