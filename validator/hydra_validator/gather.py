@@ -7,14 +7,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hydra_node.storage.ipfs import IpfsClient
-
 from hydra_node.campaigns.policy import MAX_POLICY_BYTES, CampaignPolicy
 from hydra_node.chain.events import Event
 from hydra_node.errors import HydraError
 from hydra_node.storage import items
 from hydra_node.storage.cid import Cid
 from hydra_node.storage.errors import StorageError, TooLarge
+from hydra_node.storage.ipfs import IpfsClient
 from hydra_validator.scoring.report import Payload
 from hydra_validator.scoring.score import MAX_REFERENCE, Submission
 from hydra_validator.watch import Watch, position
@@ -128,11 +127,10 @@ async def _fetch(
     count = int(event.args["itemCount"])
     try:
         cid = Cid.parse(str(event.args["cid"]))
-        async with asyncio.timeout(timeout):
-            packed = await asyncio.to_thread(ipfs.cat, cid, _limit(policy, count))
+        packed = await asyncio.to_thread(ipfs.cat, cid, _limit(policy, count), timeout=timeout)
     except TooLarge:
         return (), TOO_LARGE
-    except (StorageError, TimeoutError):
+    except StorageError:
         return (), UNAVAILABLE
     return await asyncio.to_thread(_open, policy, event, packed)
 

@@ -48,6 +48,10 @@ class Watch:
         """The events so far with that name and these arguments, in chain order."""
         return sorted(self._history.find(name, contract, **args), key=position)
 
+    def all(self, *names: str) -> list[Event]:
+        """The events so far with any of these names, in chain order."""
+        return sorted((event for name in names for event in self._history.find(name)), key=position)
+
     def first(self, name: str, contract: str = "", **args: Any) -> Event | None:
         found = self.find(name, contract, **args)
         return found[0] if found else None
