@@ -107,10 +107,9 @@ contract JobEscrow is IJobEscrow, Wired, ReentrancyGuard {
     /// @dev Books before it pays, and only contracts of this system may call: needs no guard of its own.
     function pay(uint256 jobId, address to, uint256 amount) external onlyRole(PAYER_ROLE) {
         Account storage account = _jobs[jobId];
-        uint256 reserved = account.reserved;
+        (uint256 reserved, uint256 paid) = (account.reserved, account.paid);
         if (amount > reserved) revert InsufficientReserved(jobId, reserved, amount);
-        account.reserved = uint128(reserved - amount);
-        account.paid += uint128(amount);
+        (account.reserved, account.paid) = (uint128(reserved - amount), uint128(paid + amount));
         emit Paid(jobId, to, amount);
         token.safeTransfer(to, amount);
     }

@@ -55,8 +55,8 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     }
 
     /// @inheritdoc IRewardsDistributor
-    /// @dev Amounts are cumulative, so a repeated claim or a leaf of an older round pays nothing twice. Books before it
-    /// pays.
+    /// @dev Amounts are cumulative, so a repeated claim or a leaf of an older round pays nothing twice. Until the newest
+    /// root is active the one before it still pays: a settlement never delays older claims. Books before it pays.
     function claim(
         uint256 jobId,
         address account,
@@ -64,13 +64,18 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
         bytes32 evidence,
         bytes32[] calldata proof
     ) external returns (uint256 amount) {
-        (bytes32 root, uint256 total) = _active(jobId);
-        bytes32 leaf = keccak256(bytes.concat(keccak256(abi.encode(jobId, account, cumulative, evidence))));
-        if (!MerkleProof.verifyCalldata(proof, root, leaf)) revert InvalidProof(jobId, leaf);
+        Rewards storage rewards = _rewards[jobId];
+        uint256 total = rewards.total;
+        {
+            bytes32 root = rewards.root;
+            if (block.timestamp < rewards.activeAt) (root, total) = (rewards.previousRoot, rewards.previousTotal);
+            if (root == 0) revert NoActiveRoot(jobId, rewards.activeAt);
+            bytes32 leaf = keccak256(bytes.concat(keccak256(abi.encode(jobId, account, cumulative, evidence))));
+            if (!MerkleProof.verifyCalldata(proof, root, leaf)) revert InvalidProof(jobId, leaf);
+        }
         uint256 had = claimed[jobId][account];
         if (cumulative <= had) revert NothingToClaim(jobId, account, had, cumulative);
         amount = cumulative - had;
-        Rewards storage rewards = _rewards[jobId];
         uint256 sum = rewards.claimed + amount;
         if (sum > total) revert ExceedsTotal(jobId, sum, total);
         rewards.claimed = uint96(sum);
@@ -88,15 +93,5 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     function current(uint256 jobId) external view returns (bytes32 root, uint256 total, uint40 activeAt) {
         Rewards storage rewards = _rewards[jobId];
         return (rewards.root, rewards.total, rewards.activeAt);
-    }
-
-    /// @dev Until the newest root is active, the one before it still pays: a settlement never delays older claims.
-    function _active(uint256 jobId) private view returns (bytes32 root, uint256 total) {
-        Rewards storage rewards = _rewards[jobId];
-        uint40 activeAt = rewards.activeAt;
-        (root, total) = block.timestamp >= activeAt
-            ? (rewards.root, rewards.total)
-            : (rewards.previousRoot, rewards.previousTotal);
-        if (root == 0) revert NoActiveRoot(jobId, activeAt);
     }
 }

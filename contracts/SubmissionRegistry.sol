@@ -79,22 +79,20 @@ contract SubmissionRegistry is ISubmissionRegistry, Wired {
     /// @inheritdoc ISubmissionRegistry
     function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId) {
         Window storage window = _windows[jobId];
-        Window memory w = window;
-        if (w.commitEnd == 0) revert UnknownCampaign(jobId);
-        if (block.timestamp >= w.commitEnd) revert CommitClosed(jobId, w.commitEnd);
+        (uint40 commitEnd, uint16 count, uint96 bond) = (window.commitEnd, window.count, window.bond);
+        if (commitEnd == 0) revert UnknownCampaign(jobId);
+        if (block.timestamp >= commitEnd) revert CommitClosed(jobId, commitEnd);
         if (commitment == 0) revert EmptyCommitment();
-        if (w.count >= MAX_SUBMISSIONS) revert CampaignFull(jobId, MAX_SUBMISSIONS);
-        submissionId = _numberOf(jobId, w.count);
-        window.count = w.count + 1;
-        _entries[submissionId] = Entry({
-            contributor: msg.sender,
-            state: SubmissionState.Committed,
-            commitBlock: uint40(block.number),
-            itemCount: 0,
-            content: commitment
-        });
+        if (count >= MAX_SUBMISSIONS) revert CampaignFull(jobId, MAX_SUBMISSIONS);
+        submissionId = _numberOf(jobId, count);
+        window.count = count + 1;
+        Entry storage entry = _entries[submissionId];
+        entry.contributor = msg.sender;
+        entry.state = SubmissionState.Committed;
+        entry.commitBlock = uint40(block.number);
+        entry.content = commitment;
         emit Committed(submissionId, jobId, msg.sender, commitment);
-        if (w.bond != 0) ExactTransfer.pull(token, msg.sender, w.bond);
+        if (bond != 0) ExactTransfer.pull(token, msg.sender, bond);
     }
 
     /// @inheritdoc ISubmissionRegistry

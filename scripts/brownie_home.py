@@ -62,7 +62,7 @@ development:
     cmd_settings:
       port: {port}
       gas_limit: 30000000
-      accounts: 40
+      accounts: 80
       evm_version: merge
       mnemonic: hydra contract tests
       default_balance: 100000
