@@ -8,7 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 from eth.abc import BlockHeaderAPI, SignedTransactionAPI, StateAPI
+from eth.constants import GAS_TX
 from eth.exceptions import UnrecognizedTransactionType
+from eth.vm.forks.prague.constants import STANDARD_TOKEN_COST, TOTAL_COST_FLOOR_PER_TOKEN
 from eth_keys.exceptions import BadSignature
 from eth_typing import Address
 from eth_utils.crypto import keccak
@@ -221,6 +223,8 @@ class EthApi:
             )
         if transaction.gas > head.gas_limit:
             raise RpcError(FAILED, f"exceeds block gas limit: {transaction.gas} > {head.gas_limit}")
+        if transaction.gas < (needed := _least_gas(transaction.body)):
+            raise RpcError(FAILED, f"intrinsic gas too low: have {transaction.gas}, want {needed}")
         if transaction.max_fee < self._base_fee():
             raise RpcError(
                 FAILED,
@@ -300,9 +304,8 @@ class EthApi:
         return quantity(0)
 
     async def _increase_time(self, seconds: Any) -> int:
-        clock = self._producer.clock
-        clock.offset += parse_quantity(seconds, "seconds", bits=40)
-        return int(clock.offset)
+        self._producer.advance(parse_quantity(seconds, "seconds", bits=40))
+        return int(self._producer.clock.offset)
 
     async def _set_next_block_timestamp(self, timestamp: Any) -> None:
         try:
@@ -317,11 +320,18 @@ class EthApi:
         return await self._producer.revert(parse_quantity(number, "snapshot", bits=64))
 
 
+def _least_gas(transaction: SignedTransactionAPI) -> int:
+    """What a transaction costs before it does anything; for much data, EIP-7623's floor."""
+    zeros = transaction.data.count(0)
+    tokens = zeros + (len(transaction.data) - zeros) * STANDARD_TOKEN_COST
+    return max(transaction.intrinsic_gas, GAS_TX + TOTAL_COST_FLOOR_PER_TOKEN * tokens)
+
+
 def _known_reason(message: str) -> str:
     """py-evm's words in those that Ethereum clients look for."""
     lowered = message.lower()
     if "afford" in lowered or "enough balance" in lowered or "insufficient funds" in lowered:
         return f"insufficient funds for gas * price + value: {message}"
-    if "insufficient gas" in lowered:
+    if "insufficient gas" in lowered or "gas cannot be negative" in lowered:
         return f"intrinsic gas too low: {message}"
     return message

@@ -95,6 +95,10 @@ class BlockProducer:
                 if self.chain.head.timestamp > self.clock.now():
                     self.clock.set(self.chain.head.timestamp)
 
+    def advance(self, seconds: int) -> None:
+        """Make it later, counted from the clock or from the newest block if that is ahead of the clock."""
+        self.clock.set(max(self.clock.now(), self.chain.head.timestamp) + seconds)
+
     def next_timestamp(self) -> int:
         """The date of a block made now."""
         if self._next_timestamp is not None:
