@@ -1,7 +1,7 @@
 """Posting the journal: each round's segment into the store, its digest onto the chain, beside the training."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from hydra_node.chain.contracts import ChainClient
@@ -73,7 +73,7 @@ class SegmentPoster:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await asyncio.to_thread(self._post, first, last, checkpoint)
+                return await _whole(asyncio.to_thread(self._post, first, last, checkpoint))
             except PostRefused:
                 raise
             except HydraError as error:
@@ -96,3 +96,13 @@ class SegmentPoster:
         self._journal.mark_posted(Posted(first, last, segment.digest, cid))
         facts = {"first": first, "last": last, "cid": cid, "digest": segment.digest.hex()}
         self._report("record_posted", f"steps {first} to {last} posted", facts)
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Awaits work in a thread; when cancelled, only once it has ended: nobody writes to a journal that was closed."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
