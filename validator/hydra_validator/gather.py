@@ -132,7 +132,11 @@ async def _fetch(
         return (), TOO_LARGE
     except StorageError:
         return (), UNAVAILABLE
-    return await asyncio.to_thread(_open, policy, event, packed)
+    found, fault = await asyncio.to_thread(_open, policy, event, packed)
+    if not fault:
+        # Kept and served: the dataset is made of it, and its contributor may be gone by then.
+        await asyncio.to_thread(ipfs.pin, cid)
+    return found, fault
 
 
 def _open(policy: CampaignPolicy, event: Event, packed: bytes) -> tuple[tuple[items.Item, ...], str]:

@@ -15,7 +15,7 @@ from hydra_node.storage.cid import Cid
 from hydra_node.storage.errors import StorageError
 from hydra_node.storage.ipfs import IpfsClient
 from hydra_node.training.admission import Roster, roster
-from hydra_node.training.job import Job, load
+from hydra_node.training.job import Job, load, swarm_id
 from hydra_node.training.journal import BadJournal, read_segment
 from hydra_node.training.spec import parameter_count
 from hydra_validator.audit.material import Material
@@ -29,6 +29,7 @@ FETCH_SECONDS = 20.0  # for one segment
 PATIENCE_SECONDS = 12  # chain time after a round's cutoff for missing segments to appear
 REATTEST_SECONDS = 10  # chain time without a quorum after which everything is computed afresh
 _ENTRY_OVERHEAD = 64 * 1024  # bytes of one step's record and certificate in a segment
+_MODEL_OVERHEAD = 1024 * 1024
 _STAKE_EVENTS = ("Staked", "WithdrawRequested", "Withdrawn", "Slashed")
 _MONEY_EVENTS = ("JobOpened", "ToppedUp", "Refunded")
 _ROSTER_EVENTS = ("PeerBound", "TrainerJoined", "TrainerBanned")
@@ -163,7 +164,7 @@ class JobAudit:
         known = self._roster()
         peers: dict[str, str] = {str(peer): who for peer, who in [*known.trainers.items(), *known.banned.items()]}
         if self._material is None:
-            self._material = Material(_swarm(self._client.deployment.chain_id, job), peers, job.spec.steps)
+            self._material = Material(self._swarm(), peers, job.spec.steps)
         self._material.trainers = peers
         missing = place = 0
         for window in self._windows(job.terms.post_seconds)[: until.number + 1]:
@@ -187,6 +188,8 @@ class JobAudit:
             cid = Cid.parse(str(post.args["cid"]))
             data = await asyncio.to_thread(self._ipfs.cat, cid, limit, timeout=FETCH_SECONDS)
             segment = await asyncio.to_thread(read_segment, data, bytes(post.args["digest"]))
+            # Kept and served: whoever disputes the settlement needs it, and the trainer may be gone by then.
+            await asyncio.to_thread(self._ipfs.pin, cid)
         except StorageError as error:
             self._report("segment_missing", f"steps {first} to {last} of {trainer}: {error}", fields)
             return False
@@ -199,7 +202,18 @@ class JobAudit:
             return True
         for fault in (await asyncio.to_thread(self._material.add, segment, seed, place))[:5]:
             self._report("entry_refused", fault, fields)
+        if segment.checkpoint:
+            await self._keep_model(job, segment.checkpoint)
         return True
+
+    async def _keep_model(self, job: Job, checkpoint: str) -> None:
+        """Keep and serve the trained model, which outlives its trainers."""
+        try:
+            cid = Cid.parse(checkpoint)
+            await asyncio.to_thread(self._ipfs.cat, cid, 4 * parameter_count(job.spec) + _MODEL_OVERHEAD)
+            await asyncio.to_thread(self._ipfs.pin, cid)
+        except StorageError as error:
+            self._report("model_missing", f"job {self._job_id}: {error}", {"job": self._job_id, "cid": checkpoint})
 
     async def _settlement(self, job: Job, window: Window) -> Settlement:
         """What this round is worth, from everything at hand."""
@@ -240,6 +254,10 @@ class JobAudit:
         tree = RewardTree.from_document(self._job_id, document, root)
         return {reward.account: reward.cumulative for reward in tree.rewards}
 
+    def _swarm(self) -> bytes:
+        deployment = self._client.deployment
+        return swarm_id(deployment.chain_id, deployment.address("TrainingRegistry"), self._job_id)
+
     def _roster(self) -> Roster:
         registry = self._client.deployment.address("TrainingRegistry")
         events = self._watch.all(*_ROSTER_EVENTS)
@@ -265,7 +283,3 @@ def work_of(outcome: Replay, trainers: Roster) -> list[Work]:
         credited = {step: j.samples for step, j in mine.items() if j.verdict in PAID and j.samples}
         work.append(Work(wallet, peer, credited, counts, counts.get(Verdict.CONTRADICTED, 0) > 0))
     return work
-
-
-def _swarm(chain_id: int, job: Job) -> bytes:
-    raise NotImplementedError
