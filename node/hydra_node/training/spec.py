@@ -85,6 +85,8 @@ class TrainingSpec(_Part):
     seed: int = Field(ge=0, lt=2**63)
     round_steps: int = Field(ge=1, le=100_000)
     """Steps of one settlement round: each trainer posts one journal segment a round."""
+    min_trainers: int = Field(default=2, ge=1, le=64)
+    """The training starts once so many trainers have found each other; others come in later."""
     audit_rate: float = Field(ge=0.0, le=1.0, allow_inf_nan=False)
     """Share of the contributions that auditors recompute."""
     shares: Literal["equal", "throughput", "waterfill"] = "waterfill"

@@ -86,6 +86,7 @@ class Trainer:
         self._report = report
         self._on_step = on_step
         self._history = History(client.events)
+        self._known = Roster({}, {})
         self._registry = client.deployment.address("TrainingRegistry")
 
     async def run(self) -> Outcome:
@@ -181,17 +182,17 @@ class Trainer:
     async def _work(self, job: Job, workload: TrainingWorkload, poster: SegmentPoster) -> None:
         """Runs the collective with the poster and the watch beside it; whichever has reason to ends all three."""
         swarm = swarm_id(self._client.deployment.chain_id, self._registry, job.job_id)
-        known = await self._roster(job.job_id)
-        collective = Collective(
-            self._host.node, self._host.identity, swarm, workload, Options(clip_slack=job.spec.clip)
-        )
+        self._known = await self._roster(job.job_id)
+        # More than half of those who joined: so that no two groups of them begin two trainings.
+        enough = max(job.spec.min_trainers, len(self._known.trainers) // 2 + 1)
+        options = Options(min_members=enough, clip_slack=job.spec.clip)
+        collective = Collective(self._host.node, self._host.identity, swarm, workload, options)
         workload.lineage = lambda: collective.lineage
-        training = asyncio.create_task(collective.run(job.spec.steps), name="training")
-        others = [
-            asyncio.create_task(self._watch(job.job_id, collective, known), name="watch"),
+        tasks = [
+            asyncio.create_task(collective.run(job.spec.steps, eject=self._is_stranger), name="training"),
+            asyncio.create_task(self._watch(job.job_id), name="watch"),
             asyncio.create_task(self._post(poster), name="posting"),
         ]
-        tasks = [training, *others]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -210,14 +211,19 @@ class Trainer:
             self._report("post_refused", str(refused), {})
             await asyncio.Event().wait()
 
-    async def _watch(self, job_id: int, collective: Collective, known: Roster) -> None:
-        """Tells the collective whom the chain admits; returns when this trainer is banned or the job has ended."""
-        while True:
-            collective.admit(known.trainers)
-            if self._host.peer_id in known.banned or self._ended(job_id):
-                return
+    def _is_stranger(self, peer: str) -> bool:
+        """Whether the chain does not admit that peer to the swarm, or no longer."""
+        return peer not in self._known.trainers
+
+    async def _watch(self, job_id: int) -> None:
+        """Follows whom the chain admits; returns when this trainer is banned or the job has ended."""
+        while self._host.peer_id not in self._known.banned and not self._ended(job_id):
             await asyncio.sleep(WATCH_SECONDS)
-            known = await self._roster(job_id)
+            try:
+                self._known = await self._roster(job_id)
+            except HydraError as error:
+                # The training needs no chain; what was known of it stays until it answers again.
+                self._report("chain_unavailable", f"the chain does not answer: {error}", {"job": job_id})
 
     async def _roster(self, job_id: int) -> Roster:
         await asyncio.to_thread(self._history.refresh)
