@@ -11,7 +11,6 @@ only. Bytes are verified whenever they are read.
 """
 
 import logging
-import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from filelock import FileLock, Timeout
 
 from hydra_node.storage import dag, dagpb
 from hydra_node.storage.cid import DIGEST_BYTES, Cid, Codec
+from hydra_node.storage.disk import move, sync_directory, sync_each, sync_file, write
 from hydra_node.storage.errors import (
     BlockNotFound,
     CorruptBlock,
@@ -145,9 +145,9 @@ class BlockStore:
                 raise BlockNotFound(f"cannot pin {cid}: block {needed} is not here", remedy="fetch it first")
         mode = PinMode.RECURSIVE if recursive else PinMode.DIRECT
         temporary = self._tmp / f"pin-{secrets.token_hex(8)}"
-        _write(temporary, mode.encode(), sync=True)
+        write(temporary, mode.encode(), sync=True)
         temporary.replace(self._pins / str(cid))
-        _sync_directory(self._pins)
+        sync_directory(self._pins)
 
     def unpin(self, cid: Cid) -> None:
         """Forget a pin; raises NotPinned."""
@@ -156,7 +156,7 @@ class BlockStore:
                 (self._pins / str(cid)).unlink()
             except FileNotFoundError as error:
                 raise NotPinned(f"{cid} is not pinned") from error
-            _sync_directory(self._pins)
+            sync_directory(self._pins)
 
     def pins(self) -> dict[Cid, PinMode]:
         """Every pin and its mode."""
@@ -220,7 +220,7 @@ class BlockStore:
             if digest is None or not _holds(path, digest):
                 bad.append(path.name)
                 with self._locked():
-                    _move(path, self._quarantine / path.name)
+                    move(path, self._quarantine / path.name)
         incomplete = []
         for root, mode in self.pins().items():
             try:
@@ -248,7 +248,7 @@ class BlockStore:
         with self._locked():
             if path.exists() and not _holds(path, digest):
                 _log.warning("block %s is damaged: moved to quarantine", path.name)
-                _move(path, self._quarantine / path.name)
+                move(path, self._quarantine / path.name)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -293,7 +293,7 @@ class Batch:
         if cid.digest in self._written:
             return
         cid.verify(data)
-        _write(self._directory / cid.digest.hex(), data, sync=False)
+        write(self._directory / cid.digest.hex(), data, sync=False)
         self._written[cid.digest] = len(data)
 
     def pin(self, cid: Cid, *, recursive: bool = True) -> None:
@@ -311,8 +311,7 @@ class Batch:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _commit(self) -> None:
-        for digest in self._written:
-            _sync_file(self._directory / digest.hex())
+        sync_each(sync_file, [self._directory / digest.hex() for digest in self._written])
         store = self._store
         with store._locked():
             self._check_quota()
@@ -326,10 +325,9 @@ class Batch:
                         made = True
                     (self._directory / digest.hex()).replace(final)
                     shards.add(final.parent)
-            for shard in shards:
-                _sync_directory(shard)
+            sync_each(sync_directory, shards)
             if made:
-                _sync_directory(store._blocks)
+                sync_directory(store._blocks)
             for cid, recursive in self._pins:
                 store._pin(cid, recursive)
 
@@ -366,34 +364,6 @@ def _holds(path: Path, digest: bytes) -> bool:
     with path.open("rb") as file:
         data = file.read(MAX_BLOCK_BYTES + 1)
     return len(data) <= MAX_BLOCK_BYTES and Cid(Codec.RAW, digest).matches(data)
-
-
-def _move(path: Path, target: Path) -> None:
-    path.replace(target)
-    _sync_directory(path.parent)
-
-
-def _write(path: Path, data: bytes, *, sync: bool) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    if os.name == "nt":
-        return  # Windows has no handle on a directory to sync
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_abandoned(tmp: Path) -> None:

@@ -22,7 +22,7 @@ from hydra_node.storage.errors import MalformedNode, MalformedSubmission
 from hydra_node.storage.tables import read_file
 
 __all__ = [
-    "Item", "Payload", "Schema", "SchemaLike", "check", "from_arrays", "item_hash", "items_root", "pack", "read_file",
+    "Item", "Payload", "Schema", "SchemaLike", "check", "from_arrays", "item_hash", "pack", "read_file",
     "root", "to_arrays", "unpack",
 ]  # fmt: skip
 
@@ -213,9 +213,6 @@ def item_hash(item: Item) -> bytes:
 def root(hashes: Sequence[bytes]) -> bytes:
     """The 32-byte Merkle root over item hashes in item order: what a submission commits to."""
     return merkle.root(hashes)
-
-
-items_root = root
 
 
 def to_arrays(schema: SchemaLike, items: Sequence[Item]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -9,19 +9,32 @@ import asyncio
 import ipaddress
 import json
 import logging
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import hdrs, web
 
 from hydra_node.errors import HydraError
 from hydra_node.storage import dag, dagpb, unixfs, uploads
-from hydra_node.storage.blockstore import MAX_BLOCK_BYTES, BlockStore, PinMode
+from hydra_node.storage.blockstore import BlockStore, PinMode
 from hydra_node.storage.cid import Cid, Codec
-from hydra_node.storage.errors import MalformedNode, NotPinned, StorageError, TooLarge
+from hydra_node.storage.errors import MalformedNode, NotPinned, StorageError
 from hydra_node.storage.fetching import Fetch, FetchingReader
+from hydra_node.storage.rpc_calls import (
+    CODECS,
+    BadRequest,
+    argument,
+    arguments,
+    codec_named,
+    duration,
+    error_answer,
+    flag,
+    json_lines,
+    multipart,
+    number,
+    one_block,
+)
 from hydra_node.storage.unixfs import Kind
 
 VERSION = "0.8.0-hydra"
@@ -30,16 +43,7 @@ MAX_UPLOAD_BYTES = 16 * 1024 * 1024 * 1024
 DEFAULT_TIMEOUT = 120.0
 UPLOAD_TIMEOUT = 3600.0
 
-_CODECS = {
-    "raw": Codec.RAW,
-    "protobuf": Codec.DAG_PB,
-    "dag-pb": Codec.DAG_PB,
-    "v0": Codec.DAG_PB,
-    "cbor": Codec.DAG_CBOR,
-    "dag-cbor": Codec.DAG_CBOR,
-}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UPLOADS = ("/add", "/dag/import")
 _log = logging.getLogger(__name__)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -49,10 +53,6 @@ class ConnectedPeer(NamedTuple):
 
     peer_id: str
     address: str
-
-
-class BadRequest(StorageError):
-    """A call with arguments this server cannot serve."""
 
 
 class KuboRpcServer:
@@ -168,19 +168,14 @@ class KuboRpcServer:
             async with asyncio.timeout(self._deadline(request)):
                 return await handler(request)
         except TimeoutError:
-            return _error("context deadline exceeded")
+            return error_answer("context deadline exceeded")
         except BadRequest as error:
-            return _error(str(error), status=400)
+            return error_answer(str(error), status=400)
         except HydraError as error:
-            return _error(str(error))
+            return error_answer(str(error))
 
     def _deadline(self, request: web.Request) -> float:
-        text = request.query.get("timeout")
-        if text is None:
-            return UPLOAD_TIMEOUT if request.path.endswith("/add") else self._timeout
-        if not re.fullmatch(f"({_DURATION.pattern})+", text):
-            raise BadRequest(f"timeout {text!r}", expected="a duration such as 30s or 1m30s")
-        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+        return duration(request, "timeout", UPLOAD_TIMEOUT if request.path.endswith(_UPLOADS) else self._timeout)
 
     # The node
 
@@ -215,34 +210,34 @@ class KuboRpcServer:
 
     async def _repo_gc(self, _request: web.Request) -> web.StreamResponse:
         removed = await asyncio.to_thread(self._store.gc)
-        return _lines([{"Key": {"/": str(Cid(Codec.RAW, bytes.fromhex(digest)))}} for digest in removed])
+        return json_lines([{"Key": {"/": str(Cid(Codec.RAW, bytes.fromhex(digest)))}} for digest in removed])
 
     # Files
 
     async def _add(self, request: web.Request) -> web.StreamResponse:
         for option in ("trickle", "nocopy", "inline"):
-            if _flag(request, option, False):
+            if flag(request, option, False):
                 raise BadRequest(f"option {option} is not supported")
         if request.query.get("chunker", "size-262144") not in ("size-262144", "default"):
             raise BadRequest(f"chunker {request.query['chunker']}", expected="size-262144")
-        raw_leaves = _flag(request, "raw-leaves", True)
+        raw_leaves = flag(request, "raw-leaves", True)
         options = uploads.AddOptions(
             # Without options: CIDv1, raw leaves. Refusing raw leaves asks for Kubo's older form, whose version is 0.
-            version=_number(request, "cid-version", 1 if raw_leaves else 0),
+            version=number(request, "cid-version", 1 if raw_leaves else 0),
             raw_leaves=raw_leaves,
-            pin=_flag(request, "pin", True),
-            only_hash=_flag(request, "only-hash", False),
-            wrap=_flag(request, "wrap-with-directory", False),
+            pin=flag(request, "pin", True),
+            only_hash=flag(request, "only-hash", False),
+            wrap=flag(request, "wrap-with-directory", False),
         )
         if options.version not in (0, 1):
             raise BadRequest(f"cid-version {options.version}", expected="0 or 1")
-        added = await uploads.add(self._store, await _multipart(request), options, self._max_upload)
-        return _lines([{"Name": a.name, "Hash": str(a.entry.cid), "Size": str(a.entry.total_size)} for a in added])
+        added = await uploads.add(self._store, await multipart(request), options, self._max_upload)
+        return json_lines([{"Name": a.name, "Hash": str(a.entry.cid), "Size": str(a.entry.total_size)} for a in added])
 
     async def _cat(self, request: web.Request) -> web.StreamResponse:
-        cid = await self._reader.resolve(_argument(request))
-        skip = _number(request, "offset", 0)
-        left = _number(request, "length", 2**63)
+        cid = await self._reader.resolve(argument(request))
+        skip = number(request, "offset", 0)
+        left = number(request, "length", 2**63)
         pieces = self._reader.file(cid)
         piece: bytes | None = await anext(pieces)  # an error in the root is still answered in words
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream", "X-Stream-Output": "1"})
@@ -267,7 +262,7 @@ class KuboRpcServer:
 
     async def _ls(self, request: web.Request) -> web.StreamResponse:
         objects = []
-        for path in _arguments(request):
+        for path in arguments(request):
             cid = await self._reader.resolve(path)
             links = []
             if cid.codec is Codec.DAG_PB:
@@ -287,34 +282,34 @@ class KuboRpcServer:
     # Blocks and nodes
 
     async def _block_get(self, request: web.Request) -> web.StreamResponse:
-        block = await self._reader.get(await self._reader.resolve(_argument(request)))
+        block = await self._reader.get(await self._reader.resolve(argument(request)))
         return web.Response(body=block, headers={"X-Stream-Output": "1"})
 
     async def _block_stat(self, request: web.Request) -> web.StreamResponse:
-        cid = await self._reader.resolve(_argument(request))
+        cid = await self._reader.resolve(argument(request))
         return web.json_response({"Key": str(cid), "Size": len(await self._reader.get(cid))})
 
     async def _block_put(self, request: web.Request) -> web.StreamResponse:
         form = request.query.get("cid-codec") or request.query.get("format", "raw")
-        block = await _upload(request)
-        cid = Cid.of(_codec(request, form), block, 0 if form == "v0" else 1)
-        await self._put(cid, block, pin=_flag(request, "pin", False))
+        block = await one_block(request)
+        cid = Cid.of(codec_named(request, form), block, 0 if form == "v0" else 1)
+        await self._put(cid, block, pin=flag(request, "pin", False))
         return web.json_response({"Key": str(cid), "Size": len(block)})
 
     async def _dag_put(self, request: web.Request) -> web.StreamResponse:
         given = request.query.get("input-codec") or request.query.get("input-enc", "dag-json")
         stored = request.query.get("store-codec") or request.query.get("format", "dag-cbor")
-        codec = _codec(request, stored)
-        data = await _upload(request)
+        codec = codec_named(request, stored)
+        data = await one_block(request)
         if given in ("json", "dag-json") and codec is Codec.DAG_CBOR:
             try:
                 data = dag.encode(dag.from_json(json.loads(data)))
             except (ValueError, RecursionError) as error:
                 raise MalformedNode(f"not dag-json ({error})") from error
-        elif _CODECS.get(given) is not codec:
+        elif CODECS.get(given) is not codec:
             raise BadRequest(f"from {given} to {stored}", expected="dag-json to dag-cbor, or no conversion")
         cid = Cid.of(codec, data)
-        await self._put(cid, data, pin=_flag(request, "pin", False))
+        await self._put(cid, data, pin=flag(request, "pin", False))
         return web.json_response({"Cid": {"/": str(cid)}})
 
     async def _put(self, cid: Cid, block: bytes, *, pin: bool) -> None:
@@ -327,7 +322,7 @@ class KuboRpcServer:
             await self._pin(cid, recursive=True)
 
     async def _dag_get(self, request: web.Request) -> web.StreamResponse:
-        cid = await self._reader.resolve(_argument(request))
+        cid = await self._reader.resolve(argument(request))
         block = await self._reader.get(cid)
         if request.query.get("output-codec", "dag-json") in ("raw", "dag-cbor", "dag-pb"):
             return web.Response(body=block)
@@ -336,9 +331,9 @@ class KuboRpcServer:
     # Pins
 
     async def _pin_add(self, request: web.Request) -> web.StreamResponse:
-        cids = [await self._reader.resolve(path) for path in _arguments(request)]
+        cids = [await self._reader.resolve(path) for path in arguments(request)]
         for cid in cids:
-            await self._pin(cid, recursive=_flag(request, "recursive", True))
+            await self._pin(cid, recursive=flag(request, "recursive", True))
         return web.json_response({"Pins": [str(cid) for cid in cids]})
 
     async def _pin(self, cid: Cid, *, recursive: bool) -> None:
@@ -346,7 +341,7 @@ class KuboRpcServer:
         await asyncio.to_thread(lambda: self._store.pin(cid, recursive=recursive))
 
     async def _pin_rm(self, request: web.Request) -> web.StreamResponse:
-        cids = [await self._reader.resolve(path) for path in _arguments(request)]
+        cids = [await self._reader.resolve(path) for path in arguments(request)]
         for cid in cids:
             await asyncio.to_thread(self._store.unpin, cid)
         return web.json_response({"Pins": [str(cid) for cid in cids]})
@@ -381,66 +376,3 @@ def _json_of(cid: Cid, block: bytes) -> Any:
     node = dagpb.decode(block)
     links: list[dag.Node] = [{"Hash": link.cid, "Name": link.name, "Tsize": link.total_size} for link in node.links]
     return dag.to_json({"Data": node.data, "Links": links})
-
-
-def _error(message: str, status: int = 500) -> web.Response:
-    return web.json_response({"Message": message, "Code": 0, "Type": "error"}, status=status)
-
-
-def _lines(objects: Sequence[Any]) -> web.Response:
-    return web.Response(text="".join(json.dumps(o) + "\n" for o in objects), content_type="application/json")
-
-
-def _argument(request: web.Request) -> str:
-    return _arguments(request)[0]
-
-
-def _arguments(request: web.Request) -> list[str]:
-    found = request.query.getall("arg", [])
-    if not found:
-        raise BadRequest('argument "ipfs-path" is required')
-    return found
-
-
-def _flag(request: web.Request, name: str, default: bool) -> bool:
-    text = request.query.get(name, str(default)).lower()
-    if text not in ("true", "false", "1", "0"):
-        raise BadRequest(f"option {name}={text}", expected="true or false")
-    return text in ("true", "1")
-
-
-def _number(request: web.Request, name: str, default: int) -> int:
-    text = request.query.get(name, str(default))
-    if not re.fullmatch(r"\d{1,19}", text):
-        raise BadRequest(f"option {name}={text}", expected="a whole number")
-    return int(text)
-
-
-def _codec(request: web.Request, name: str) -> Codec:
-    if request.query.get("mhtype", "sha2-256") != "sha2-256":
-        raise BadRequest(f"hash function {request.query['mhtype']}", expected="sha2-256")
-    if name not in _CODECS:
-        raise BadRequest(f"codec {name}", expected="raw, dag-pb or dag-cbor")
-    return _CODECS[name]
-
-
-async def _multipart(request: web.Request) -> Any:
-    if not request.content_type.startswith("multipart/"):
-        raise BadRequest(f"a body of type {request.content_type}", expected="multipart/form-data")
-    try:
-        return await request.multipart()
-    except (ValueError, AssertionError) as error:
-        raise BadRequest(f"malformed multipart body ({error})") from error
-
-
-async def _upload(request: web.Request) -> bytes:
-    """The first part of the body, at most one block."""
-    part = await (await _multipart(request)).next()
-    if not isinstance(part, BodyPartReader):
-        raise BadRequest("the body holds no file")
-    data = bytearray()
-    while chunk := await part.read_chunk(unixfs.CHUNK_BYTES):
-        data += chunk
-        if len(data) > MAX_BLOCK_BYTES:
-            raise TooLarge("the block is too large", expected=f"at most {MAX_BLOCK_BYTES} bytes")
-    return bytes(data)
