@@ -4,7 +4,14 @@ from hydra_node.training.spec import AdamWSpec, CnnSpec, TrainingSpec
 
 
 def digits_spec(
-    dataset: str, *, seed: int, steps: int = 300, round_steps: int = 50, audit_rate: float = 0.1, scale: float = 1.0
+    dataset: str,
+    *,
+    seed: int,
+    steps: int = 300,
+    round_steps: int = 50,
+    audit_rate: float = 0.1,
+    scale: float = 1.0,
+    min_trainers: int = 2,
 ) -> TrainingSpec:
     """scikit-learn's digits (8x8, ten classes): about 900 samples are enough for 0.95 on the rest.
 
@@ -22,4 +29,5 @@ def digits_spec(
         seed=seed,
         round_steps=round_steps,
         audit_rate=audit_rate,
+        min_trainers=min_trainers,
     )
