@@ -96,7 +96,7 @@ class Connection:
                 return await answer
         except TimeoutError as error:
             raise RequestTimeout(
-                f"peer {self.peer_id} did not answer a {protocol} request", expected=f"within {timeout:g} s"
+                f"peer {self.peer_id} did not answer a {protocol} request", expected=f"within {timeout:.2g} s"
             ) from error
         finally:
             del self._waiting[stream]
@@ -122,7 +122,7 @@ class Connection:
                 await sent
         except TimeoutError as error:
             raise RequestTimeout(
-                f"peer {self.peer_id} did not take a {protocol} message", expected=f"within {timeout:g} s"
+                f"peer {self.peer_id} did not take a {protocol} message", expected=f"within {timeout:.2g} s"
             ) from error
         finally:
             self._sending.discard(sent)

@@ -72,6 +72,7 @@ class Dht:
         self._published: dict[str, _Published] = {}
         self._sequence = 0
         self._spread = asyncio.Event()
+        self._tried_to_join = asyncio.Event()
         self._saved: list[Contact] = []
         self._protocol = DhtProtocol(
             node_id_of(identity.peer_id), self._storage, clock, wait=options.answer, silence=options.silence
@@ -105,7 +106,13 @@ class Dht:
         self._storage.drop(location_of(key), self._identity.peer_id)
 
     async def find(self, key: str) -> list[Record]:
-        """All good records under `key`, one a publisher, merged from the nodes asked; the longest-lived first."""
+        """All good records under `key`, one a publisher, merged from the nodes asked; the longest-lived first.
+
+        A node that has just started first lets its first attempt to join end.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._options.answer):
+                await self._tried_to_join.wait()
         location = location_of(key)
         found = self._storage.get(location, self._clock())
 
@@ -185,7 +192,7 @@ class Dht:
 
     async def _walk(self, target: bytes, ask: Callable[[Contact], Coroutine[Any, Any, Answer | None]]) -> list[Contact]:
         """Ask one node after another, nearer and nearer; the nearest that answered."""
-        start = self._protocol.near(target)
+        start = [contact for contact in self._protocol.near(target) if not self._protocol.is_silent(contact)]
         walk = Walk(target, self._protocol.node_id, start, width=self._options.replicas, alpha=self._options.alpha)
         underway: dict[asyncio.Task[Answer | None], Contact] = {}
         try:
@@ -197,6 +204,8 @@ class Dht:
                 patience = self._options.straggler if walk.settled and walk.nearest() else None
                 done, _ = await asyncio.wait(underway, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
+                    for contact in underway.values():
+                        self._protocol.suspect(contact)
                     return walk.nearest()
                 for task in done:
                     self._report(walk, underway.pop(task), task.result())
@@ -259,6 +268,7 @@ class Dht:
                 delay = self._options.patrol
             else:
                 delay = min(delay * 2, self._options.longest_retry)
+            self._tried_to_join.set()
             self._storage.expire(self._clock())
             await asyncio.sleep(delay)
 

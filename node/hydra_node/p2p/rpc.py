@@ -98,7 +98,7 @@ class DhtProtocol(asyncio.DatagramProtocol):
         self._silence = silence
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.DatagramTransport | None = None
-        self._asked: dict[bytes, tuple[Address, asyncio.Future[Answer]]] = {}
+        self._asked: dict[bytes, tuple[Address, asyncio.Future[Answer | None]]] = {}
         self._silent_until: dict[Address, float] = {}
         self._table = RoutingTable(self, K, Node(node_id))
         self.on_contact: Callable[[Contact], None] = lambda contact: None
@@ -119,6 +119,10 @@ class DhtProtocol(asyncio.DatagramProtocol):
     def is_silent(self, contact: Contact) -> bool:
         """Whether the node lately gave no answer."""
         return self._silent_until.get((contact.host, contact.port), 0.0) > self._loop.time()
+
+    def suspect(self, contact: Contact) -> None:
+        """Leave a node that keeps a lookup waiting out of the next ones, until it answers."""
+        self._silent_until[(contact.host, contact.port)] = self._loop.time() + self._silence
 
     async def call_ping(self, node: Node) -> None:
         """What the routing table calls when a bucket is full, to see whether its oldest node is still there."""
@@ -141,16 +145,11 @@ class DhtProtocol(asyncio.DatagramProtocol):
         return await self.ask(question, (contact.host, contact.port))
 
     async def ask(self, question: Ping | Store | Find, address: Address) -> Answer | None:
-        """Send a question; None if no answer comes in time, and then the node leaves the table."""
-        future = self._send_question(question, address)
-        try:
-            async with asyncio.timeout(self._wait):
-                return await future
-        except TimeoutError:
-            self._forget(address)
-            return None
-        finally:
-            self._asked.pop(question.tag, None)
+        """Send a question; None if no answer comes in time, and then the node leaves the table.
+
+        It leaves the table also when the caller lost patience before.
+        """
+        return await self._send_question(question, address)
 
     def hand_over(self, contact: Contact, records: list[Record]) -> None:
         """Send records to a node without waiting for its answers."""
@@ -194,11 +193,21 @@ class DhtProtocol(asyncio.DatagramProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(_encode(message), address)
 
-    def _send_question(self, question: Ping | Store | Find, address: Address) -> asyncio.Future[Answer]:
-        future: asyncio.Future[Answer] = self._loop.create_future()
+    def _send_question(self, question: Ping | Store | Find, address: Address) -> asyncio.Future[Answer | None]:
+        future: asyncio.Future[Answer | None] = self._loop.create_future()
         self._asked[question.tag] = (address, future)
+        self._loop.call_later(self._wait, self._unanswered, question.tag)
         self._send(question, address)
         return future
+
+    def _unanswered(self, tag: bytes) -> None:
+        asked = self._asked.pop(tag, None)
+        if asked is None:
+            return
+        address, future = asked
+        if not future.done():
+            future.set_result(None)
+        self._forget(address)
 
     def _answer(self, question: Ping | Store | Find) -> Answer:
         if isinstance(question, Store):
@@ -255,9 +264,7 @@ class DhtProtocol(asyncio.DatagramProtocol):
             return
         if len(self._asked) > 1024 or any(asked == address for asked, _ in self._asked.values()):
             return
-        question = Ping(self._tag(), self.node_id)
-        self._send_question(question, address)
-        self._loop.call_later(self._wait, self._asked.pop, question.tag, None)
+        self._send_question(Ping(self._tag(), self.node_id), address)
 
     def _forget(self, address: Address) -> None:
         now = self._loop.time()
