@@ -77,6 +77,27 @@ class TrainerProcess:
         return status
 
 
+async def launch(program: Path, folder: Path) -> TrainerProcess:
+    """Runs a program with the options that lie in its folder."""
+    with (folder / "errors.log").open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(program), str(folder / "options.json"), stdout=asyncio.subprocess.PIPE, stderr=errors
+        )
+    trainer = TrainerProcess(process)
+    trainer.reader = asyncio.create_task(trainer.read())
+    return trainer
+
+
+async def stop(trainers: list[TrainerProcess]) -> None:
+    """Ends what still runs."""
+    for trainer in trainers:
+        if trainer.process.returncode is None:
+            trainer.process.kill()
+        await trainer.process.wait()
+        assert trainer.reader is not None
+        await trainer.reader
+
+
 def is_(kind: str) -> Callable[[Event], bool]:
     return lambda event: event["event"] == kind
 
@@ -179,26 +200,12 @@ class World:
                 }
             )
         )
-        with (folder / "errors.log").open("ab") as errors:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                str(PROGRAM),
-                str(folder / "options.json"),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-            )
-        trainer = TrainerProcess(process)
-        trainer.reader = asyncio.create_task(trainer.read())
+        trainer = await launch(PROGRAM, folder)
         self.trainers.append(trainer)
         return trainer
 
     async def stop(self) -> None:
-        for trainer in self.trainers:
-            if trainer.process.returncode is None:
-                trainer.process.kill()
-            await trainer.process.wait()
-            assert trainer.reader is not None
-            await trainer.reader
+        await stop(self.trainers)
 
 
 def wallet(account: int) -> Wallet:
