@@ -26,6 +26,10 @@ def observe(step: StepReport) -> None:
     report("step", **facts(step))
 
 
+def save(workload: TrainingWorkload, path: Path) -> None:
+    path.write_bytes(workload.training.parameters.tobytes())
+
+
 async def main(options: dict[str, Any]) -> None:
     spec = parse(options["spec"].encode())
     digits = load_digits()
@@ -47,7 +51,7 @@ async def main(options: dict[str, Any]) -> None:
                 credited=ledger.credited,
                 me=host.peer_id,
             )
-            Path(options["folder"], "parameters.f4").write_bytes(workload.training.parameters.tobytes())
+            save(workload, Path(options["folder"], "parameters.f4"))
 
 
 if __name__ == "__main__":
