@@ -80,3 +80,50 @@ demo: $(DEMO_NEEDS)
 clean:
 	rm -rf build dist out cache reports .home .mypy_cache .ruff_cache .pytest_cache .hypothesis node_modules \
 		$(VENV) $(CONTRACTS_VENV) *.egg-info
+
+# --- what every change must pass ------------------------------------------------------------------------------------
+
+PYTEST := $(PY) -m pytest
+BROWNIE_RUN := HOME=$(BROWNIE_HOME) $(CONTRACTS_VENV)/bin/brownie
+
+test: lint test-unit test-integration test-contracts
+
+lint: $(DEV)
+	$(VENV)/bin/ruff check node validator tests benchmarks
+	$(VENV)/bin/ruff format --check node validator tests benchmarks
+	$(VENV)/bin/mypy
+
+test-unit: $(NODE)
+	$(PYTEST) tests/unit -m "not slow"
+
+test-integration: $(NODE)
+	$(PYTEST) tests/integration -m "not slow"
+
+$(BROWNIE_HOME)/.ready: $(NODE) scripts/brownie_home.py
+	$(PY) scripts/brownie_home.py
+	@touch $@
+
+test-contracts: $(BROWNIE) $(BROWNIE_HOME)/.ready
+	$(BROWNIE_RUN) test tests/contracts --network hydra-test
+
+# --- the longer suites ----------------------------------------------------------------------------------------------
+
+verify: test test-slow test-faults
+	$(MAKE) demo CHAIN=embedded SEED=1
+	$(MAKE) demo CHAIN=ganache SEED=2
+
+test-slow: $(NODE) $(BROWNIE)
+	$(PYTEST) tests/unit tests/integration -m slow
+
+test-faults: $(NODE)
+	$(PYTEST) tests/faults
+
+# --- contracts ------------------------------------------------------------------------------------------------------
+
+contracts: $(NODE)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node scripts/compile.js
+	$(PY) -m hydra_node.chain.generate
+
+bench: $(NODE)
+	@mkdir -p build
+	for name in chain storage dht; do $(PY) -m benchmarks.$$name --json build/bench-$$name.json || exit 1; done
