@@ -19,7 +19,7 @@ def stake(client: ChainClient, role: Role, amount: int) -> Receipt:
     return client.stakes.stake(role, amount)
 
 
-def open_job(client: ChainClient, kind: Kind, spec_hash: bytes, spec_cid: str, amount: int, exit_time: int) -> int:
+def open_job(client: ChainClient, kind: Kind, *, spec_hash: bytes, spec_cid: str, amount: int, exit_time: int) -> int:
     """Open a job that holds `amount` wei; its id. `exit_time` is chain time. Raises `Reverted`."""
     allow(client, client.escrow.address, amount)
     receipt = client.escrow.open(kind, spec_hash, spec_cid, amount, exit_time)

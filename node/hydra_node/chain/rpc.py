@@ -1,13 +1,15 @@
 """The JSON-RPC connection to a chain: web3.py over HTTP, patient with a busy or restarting node.
 
-A request that meets a refused connection, a timeout, a 429 or a 5xx is sent again with exponential backoff and full
-jitter until its deadline. Every request of Hydra may be repeated safely: reads are pure, and a signed transaction
-counts once however often it is sent.
+A request that meets a refused connection, a timeout, a 429 or a 5xx is sent again with exponential backoff and jitter
+until its deadline. The first attempt waits a short time, each further one longer: a request that the node lost (Ganache
+forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time. Every request of Hydra may
+be repeated safely: reads are pure, and a signed transaction counts once however often it is sent.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +21,8 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from hydra_node.errors import HydraError
 
+FIRST_TIMEOUT = 2.0
+_LONGER = 1.5
 FIRST_BACKOFF = 0.05
 LONGEST_BACKOFF = 2.0
 _BUSY_STATUS = frozenset({429, 500, 502, 503, 504})
@@ -54,11 +58,11 @@ class RpcError(HydraError):
 class Rpc:
     """A chain's endpoint. Thread-safe; one object may serve a whole process.
 
-    `patience` is how long, in seconds, one request is retried before `RpcUnavailable`; `timeout` bounds one
-    attempt. With `chain_id`, the first use checks that the endpoint serves that chain (`WrongChain`).
+    `patience` is how long, in seconds, one request is retried before `RpcUnavailable`; `timeout` is the longest that
+    one attempt takes. With `chain_id`, the first use checks that the endpoint serves that chain (`WrongChain`).
     """
 
-    def __init__(self, url: str, *, chain_id: int | None = None, patience: float = 20.0, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, *, chain_id: int | None = None, patience: float = 30.0, timeout: float = 10.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise UnknownEndpoint(
@@ -105,18 +109,24 @@ class _PatientProvider(HTTPProvider):
     """web3's HTTP provider with retries until a deadline and the failures named."""
 
     def __init__(self, url: str, *, patience: float, timeout: float) -> None:
-        options: dict[str, Any] = {"timeout": timeout}
-        if urlsplit(url).hostname in _LOOPBACK:
-            options["proxies"] = _NO_PROXY
-        super().__init__(url, request_kwargs=options, exception_retry_configuration=None)
+        super().__init__(url, exception_retry_configuration=None)
         self._url = url
+        self._direct = urlsplit(url).hostname in _LOOPBACK
+        self._timeout = timeout
+        self._attempt = threading.local()
         self._patience = patience
         self._jitter = random.Random()
 
+    def get_request_kwargs(self) -> dict[str, Any]:
+        """The arguments of the HTTP request, with the time limit of this thread's attempt."""
+        options = {"headers": self.get_request_headers(), "timeout": getattr(self._attempt, "timeout", self._timeout)}
+        return {**options, "proxies": _NO_PROXY} if self._direct else options
+
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         deadline = time.monotonic() + self._patience
-        backoff = FIRST_BACKOFF
+        backoff, timeout = FIRST_BACKOFF, min(FIRST_TIMEOUT, self._timeout)
         while True:
+            self._attempt.timeout = timeout
             try:
                 response = super().make_request(method, params)
                 if not _is_busy(method, response):
@@ -136,6 +146,7 @@ class _PatientProvider(HTTPProvider):
                 )
             time.sleep(pause)
             backoff = min(2 * backoff, LONGEST_BACKOFF)
+            timeout = min(_LONGER * timeout, self._timeout)
 
     def _retriable(self, error: requests.RequestException) -> str:
         """Why the request is worth repeating. Raises `UnknownEndpoint` when it is not."""

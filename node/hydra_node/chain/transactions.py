@@ -170,7 +170,7 @@ class Sender:
         if call.gas is not None:
             return Simulated(call, result, call.gas)
         times, over = _GAS_MARGIN
-        return Simulated(call, result, int(self._try(call, "eth_estimateGas", fields), 16) * times // over)
+        return Simulated(call, result, int(self._try(call, "eth_estimateGas", fields, "latest"), 16) * times // over)
 
     def submit(self, simulated: Simulated) -> Sent:
         """Send a simulated call without waiting for it. Raises `InsufficientFunds`, `TransactionRejected`."""

@@ -199,3 +199,8 @@ def paced_network(paced_chain: LocalChain, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="session")
 def anvil_network(anvil: LocalChain, tmp_path_factory: pytest.TempPathFactory) -> Network:
     return Network(anvil, tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture
+def unused_port() -> int:
+    return free_port()

@@ -1,0 +1,191 @@
+"""Sending: nonces across processes, stuck and lost transactions, failures after the simulation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hydra_node.chain.contracts import ChainClient
+from hydra_node.chain.nonces import LastSent, NonceKeeper
+from hydra_node.chain.reverts import Reverted
+from hydra_node.chain.transactions import (
+    ContractCall,
+    Sender,
+    TransactionReplaced,
+    TransactionTimeout,
+)
+from hydra_node.chain.wallet import Kdf, Wallet, WalletStore
+
+if TYPE_CHECKING:
+    from conftest import Network
+
+PASSWORD = "only for tests"
+
+SEND_MANY = """
+import os, sys
+from pathlib import Path
+from hydra_node.chain.contracts import connect
+from hydra_node.chain.wallet import WalletStore
+
+url, directory, receiver, count, how = sys.argv[1:]
+wallet = WalletStore(Path(directory)).load("ada", os.environ["HYDRA_PASSWORD"])
+client = connect(url, Path(directory) / "deployment.json", wallet, Path(directory) / "state")
+if how == "one by one":
+    for _ in range(int(count)):
+        client.token.transfer(receiver, 1)
+else:
+    client.sender.send_all([client.token.call("transfer", receiver, 1)] * int(count))
+"""
+
+
+def send_from_two_processes(network: Network, directory: Path, count: int, how: str) -> None:
+    """Two processes with the same account and state directory each send `count` transfers at the same time."""
+    wallet = network.wallet(gas=10**19, tokens=2 * count)
+    WalletStore(directory, kdf=Kdf.LIGHT).import_key("ada", bytes(wallet._account.key), PASSWORD)
+    network.deployment.save(directory / "deployment.json")
+    receiver = Wallet.create().address
+    arguments = [network.chain.url, str(directory), receiver, str(count), how]
+    senders = [
+        subprocess.Popen(
+            [sys.executable, "-c", SEND_MANY, *arguments],
+            env={"HYDRA_PASSWORD": PASSWORD},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    errors = [sender.communicate(timeout=110)[1] for sender in senders]
+    assert [sender.returncode for sender in senders] == [0, 0], errors
+    reader = ChainClient(network.rpc, network.deployment)
+    assert reader.token.balance_of(receiver) == 2 * count
+    assert int(network.rpc.request("eth_getTransactionCount", wallet.address, "latest"), 16) == 2 * count
+
+
+def test_two_processes_on_one_account_never_meet_on_a_nonce(network: Network, tmp_path: Path) -> None:
+    send_from_two_processes(network, tmp_path, 50, "one by one")
+
+
+def test_nor_when_many_transactions_wait_for_one_block(paced_network: Network, tmp_path: Path) -> None:
+    send_from_two_processes(paced_network, tmp_path, 25, "all at once")
+
+
+def test_threads_share_a_sender(network: Network) -> None:
+    client = network.client(tokens=20)
+    receiver = Wallet.create().address
+    with ThreadPoolExecutor(4) as pool:
+        receipts = list(pool.map(lambda _: client.token.transfer(receiver, 1), range(20)))
+    assert len({receipt.tx_hash for receipt in receipts}) == 20
+    assert client.token.balance_of(receiver) == 20
+
+
+def test_somebody_who_ignores_the_lock_costs_a_retry_not_the_transaction(network: Network, tmp_path: Path) -> None:
+    wallet = network.wallet(tokens=0)
+    ours, theirs = (Sender(network.rpc, wallet, tmp_path / name) for name in ("ours", "theirs"))
+    call = ContractCall("gift", network.treasury.address, b"", value=1)
+    for sender in (ours, theirs, theirs, ours, theirs, ours):
+        sender.send(call)
+    assert int(network.rpc.request("eth_getTransactionCount", wallet.address, "latest"), 16) == 6
+
+
+def test_a_crash_between_note_and_sending_leaves_no_gap(network: Network, tmp_path: Path) -> None:
+    wallet = network.wallet()
+    keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
+    with keeper.held():
+        keeper.note(LastSent(keeper.next(), "0x" + "11" * 32))
+    receipt = Sender(network.rpc, wallet, tmp_path).send(ContractCall("gift", network.treasury.address, b"", value=1))
+    assert int(network.rpc.request("eth_getTransactionByHash", f"0x{receipt.tx_hash.hex()}")["nonce"], 16) == 0
+
+
+def test_a_new_chain_under_an_old_state_directory_starts_at_its_own_nonce(network: Network, tmp_path: Path) -> None:
+    wallet = network.wallet()
+    keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
+    keeper.note(LastSent(700, "0x" + "11" * 32))
+    with keeper.held():
+        assert keeper.next() == 0
+
+
+def test_a_damaged_note_is_no_obstacle(network: Network, tmp_path: Path) -> None:
+    wallet = network.wallet()
+    sender = Sender(network.rpc, wallet, tmp_path)
+    call = ContractCall("gift", network.treasury.address, b"", value=1)
+    sender.send(call)
+    (note,) = (tmp_path / "nonces").glob("*.json")
+    note.write_bytes(b"\x00garbage")
+    sender.send(call)
+
+
+def test_what_fails_only_when_mined_is_an_error_with_its_reason(anvil_network: Network) -> None:
+    """Two transfers of everything pass the simulation; the second fails in the block."""
+    network = anvil_network
+    client = network.client(tokens=10)
+    assert client.sender is not None
+    with mining_stopped(network):
+        simulated = client.sender.simulate(client.token.call("transfer", network.treasury.address, 10))
+        sent = [client.sender.submit(simulated) for _ in range(2)]
+        network.rpc.request("anvil_mine", "0x1")
+    assert client.sender.wait(sent[0]).event("Transfer").args["value"] == 10
+    with pytest.raises(Reverted) as caught:
+        client.sender.wait(sent[1])
+    assert caught.value.error_name == "ERC20InsufficientBalance"
+    assert caught.value.error_args["balance"] == 0
+    assert caught.value.transaction == f"0x{sent[1].hashes[0].hex()}"
+
+
+def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_network: Network, tmp_path: Path) -> None:
+    network = anvil_network
+    wallet, receiver = network.wallet(), Wallet.create().address
+    sender = Sender(network.rpc, wallet, tmp_path, bump_seconds=0.0)
+    with mining_stopped(network):
+        sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
+        with pytest.raises(TransactionTimeout, match="may still be mined") as caught:
+            sender.wait(sent, timeout=0.3)
+        offered = caught.value.sent
+        assert len(offered.hashes) > 1
+        assert offered.fees.limit > sent.fees.limit
+        network.rpc.request("anvil_mine", "0x1")
+    receipt = sender.wait(offered)
+    assert receipt.tx_hash in offered.hashes
+    assert int(network.rpc.request("eth_getBalance", receiver, "latest"), 16) == 7
+
+
+def test_a_transaction_whose_nonce_was_taken_is_named(anvil_network: Network, tmp_path: Path) -> None:
+    network = anvil_network
+    wallet, receiver = network.wallet(), Wallet.create().address
+    sender = Sender(network.rpc, wallet, tmp_path / "ours", bump_seconds=0.0)
+    with mining_stopped(network):
+        sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
+        network.rpc.request("anvil_dropTransaction", f"0x{sent.hashes[0].hex()}")
+        Sender(network.rpc, wallet, tmp_path / "theirs").submit(
+            sender.simulate(ContractCall("gift", receiver, b"", value=1))
+        )
+        network.rpc.request("anvil_mine", "0x1")
+    with pytest.raises(TransactionReplaced, match="took the nonce 0"):
+        sender.wait(sent, timeout=10)
+
+
+def test_confirmations_are_waited_for(anvil_network: Network, tmp_path: Path) -> None:
+    network = anvil_network
+    sender = Sender(network.rpc, network.wallet(), tmp_path)
+    sent = sender.submit(sender.simulate(ContractCall("gift", network.treasury.address, b"", value=1)))
+    with pytest.raises(TransactionTimeout):
+        sender.wait(sent, timeout=0.3, confirmations=2)
+    network.rpc.request("anvil_mine", "0x2")
+    assert sender.wait(sent, timeout=10, confirmations=2).block > 0
+
+
+class mining_stopped:
+    """Anvil makes no blocks inside, except when asked to."""
+
+    def __init__(self, network: Network) -> None:
+        self._rpc = network.rpc
+
+    def __enter__(self) -> None:
+        self._rpc.request("evm_setAutomine", False)
+
+    def __exit__(self, *error: object) -> None:
+        self._rpc.request("evm_setAutomine", True)
