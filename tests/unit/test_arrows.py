@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "campaigns": {"errors", "storage", "p2p", "chain"},
     "training": {"errors", "storage", "p2p", "chain", "collective", "batching"},
 }
-TOP = {"cli", "commands", "devnet", "dashboard"}
+TOP = {"__main__", "cli", "commands", "devnet", "dashboard"}
 
 
 def imported_modules(path: Path) -> set[str]:
