@@ -31,7 +31,7 @@ def positions(ranges: object) -> list[int]:
     return [p for start, stop in ranges for p in range(start, stop)]  # type: ignore[attr-defined]  # any ranges
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps)
 def test_every_position_is_counted_once_or_waits_or_is_skipped_by_name(schedule: list) -> None:
     ledger = Ledger()
