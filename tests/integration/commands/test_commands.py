@@ -1,0 +1,174 @@
+"""The commands on a running devnet, as a person and as a program use them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Command, run_in
+
+
+def last_line(text: str) -> dict[str, Any]:
+    value = json.loads(text.strip().splitlines()[-1])
+    assert isinstance(value, dict)
+    return value
+
+
+def test_stake_unstake_and_balance_agree(hydra: Command) -> None:
+    before = last_line(hydra("balance", "--json").stdout)
+    staked = last_line(hydra("stake", "100 HYDRA", "--json").stdout)
+    assert staked["amount_wei"] == 100 * 10**18
+    after = last_line(hydra("balance", "--json").stdout)
+    assert before["tokens_wei"] - after["tokens_wei"] == 100 * 10**18
+    assert after["stake_wei"]["trainer"] - before["stake_wei"]["trainer"] == 100 * 10**18
+    leaving = last_line(hydra("unstake", "40 HYDRA", "--json").stdout)
+    assert leaving["amount_wei"] == 40 * 10**18
+    assert last_line(hydra("balance", "--json").stdout)["thawing_wei"]["trainer"] == 40 * 10**18
+
+
+def test_status_names_every_contract(hydra: Command) -> None:
+    status = last_line(hydra("devnet", "status", "--json").stdout)
+    assert status["running"] is True
+    assert len(status["contracts"]) == 7
+
+
+def test_up_again_changes_nothing(hydra: Command) -> None:
+    first = last_line(hydra("devnet", "status", "--json").stdout)
+    again = hydra("devnet", "up", "--port", "0", "--json")
+    assert again.returncode == 0, again.stderr
+    assert last_line(hydra("devnet", "status", "--json").stdout)["contracts"] == first["contracts"]
+
+
+def test_lists_are_empty_before_anything_is_opened(hydra: Command) -> None:
+    assert last_line(hydra("job", "list", "--json").stdout) == {"event": "jobs", "items": []}
+    assert last_line(hydra("campaign", "list", "--json").stdout) == {"event": "campaigns", "items": []}
+    assert last_line(hydra("data", "status", "--json").stdout) == {"event": "submissions", "items": []}
+
+
+def refused(done: Any, *words: str) -> None:
+    """One line on standard error that names the cause; status 2; nothing on standard output."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0], lines[0]
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "not-a-url"])
+def test_an_unknown_chain_is_named(hydra: Command, url: str) -> None:
+    refused(hydra("balance", "--rpc", url), url.removeprefix("http://"))
+
+
+def test_a_wrong_password_is_named(hydra: Command) -> None:
+    refused(hydra("stake", "1 HYDRA", "--yes", password="wrong"), "password", "me")
+
+
+def test_no_password_is_named(hydra: Command) -> None:
+    refused(hydra("stake", "1 HYDRA", "--yes", password=None), "password")
+
+
+def test_an_unknown_wallet_is_named(hydra: Command) -> None:
+    refused(hydra("balance", "--wallet", "nobody"), "nobody", "hydra-node wallet new")
+
+
+@pytest.mark.parametrize("amount", ["0", "0 HYDRA", "-1 HYDRA", "many", "1.0000000000000000001 HYDRA"])
+def test_an_impossible_stake_is_named(hydra: Command, amount: str) -> None:
+    refused(hydra("stake", "--yes", "--", amount), amount.split(maxsplit=1)[0])
+
+
+def test_a_stake_beyond_the_balance_is_named(hydra: Command) -> None:
+    refused(hydra("stake", "999999 HYDRA", "--yes"), "999999", "devnet fund")
+
+
+def corrupt(path: Path) -> None:
+    path.write_bytes(b"PK\x03\x04 this is no archive")
+
+
+def empty_arrays(path: Path) -> None:
+    np.savez(path, X=np.zeros((0, 8, 8), np.uint8), y=np.zeros(0, np.int64))
+
+
+BAD_FILES: dict[str, Any] = {
+    "missing": lambda _path: None,
+    "empty": lambda path: path.write_bytes(b""),
+    "corrupt": corrupt,
+    "no-items": empty_arrays,
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_data_is_refused_before_anything_is_sent(hydra: Command, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "data.npz"
+    BAD_FILES[kind](path)
+    before = last_line(hydra("balance", "--json").stdout)
+    refused(hydra("data", "submit", "--campaign", "1", "--file", str(path), "--yes"), str(path))
+    refused(
+        hydra("campaign", "create", "--reference", str(path), "--reward", "10 HYDRA", "--yes"),
+        str(path),
+    )
+    assert last_line(hydra("balance", "--json").stdout) == before
+
+
+def test_unknown_numbers_are_named(hydra: Command, tmp_path: Path) -> None:
+    refused(hydra("campaign", "show", "99"), "99", "campaign list")
+    refused(hydra("job", "show", "99"), "99", "job list")
+    np.savez(tmp_path / "data.npz", X=np.zeros((3, 8, 8), np.uint8), y=np.zeros(3, np.int64))
+    refused(hydra("data", "submit", "--campaign", "99", "--file", str(tmp_path / "data.npz"), "--yes"), "99")
+
+
+def test_an_occupied_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused(run_in(tmp_path, "devnet", "up", "--port", port), port)
+    assert not (tmp_path / "devnet" / "deployment.json").exists()
+    assert last_line(run_in(tmp_path, "devnet", "status", "--json").stdout)["running"] is False
+
+
+def test_an_unknown_kind_of_chain_is_named(tmp_path: Path) -> None:
+    refused(run_in(tmp_path, "devnet", "up", "--chain", "dogechain"), "dogechain", "embedded")
+    refused(run_in(tmp_path, "demo", "--chain", "dogechain"), "dogechain", "embedded")
+
+
+def test_without_a_devnet_the_next_step_is_named(tmp_path: Path) -> None:
+    refused(run_in(tmp_path, "job", "list"), "hydra-node devnet up")
+
+
+def test_a_wallet_is_never_overwritten(hydra: Command) -> None:
+    refused(hydra("wallet", "new", "me"), "me")
+
+
+def test_a_private_key_is_imported_from_a_file_and_never_shown(hydra: Command, tmp_path: Path) -> None:
+    key = "0x" + "11" * 32
+    (tmp_path / "key").write_text(key + "\n")
+    done = hydra("wallet", "import", "old", "--key-file", str(tmp_path / "key"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert last_line(done.stdout)["address"] == "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"
+    assert "1111" not in done.stdout + done.stderr
+
+
+def test_every_command_has_help_with_an_example(hydra: Command) -> None:
+    commands = [
+        ["demo"],
+        ["serve"],
+        *(["devnet", name] for name in ("up", "down", "status", "fund")),
+        *(["wallet", name] for name in ("new", "list", "import")),
+        *(["campaign", name] for name in ("create", "list", "show")),
+        *(["data", name] for name in ("submit", "status")),
+        *(["job", name] for name in ("create", "list", "show")),
+        ["stake"],
+        ["unstake"],
+        ["claim"],
+        ["balance"],
+        ["stake-and-train"],
+    ]
+    for command in commands:
+        done = hydra(*command, "--help")
+        assert done.returncode == 0
+        assert f"Example: hydra-node {' '.join(command)}" in done.stdout, command
