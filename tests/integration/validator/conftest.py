@@ -1,0 +1,6 @@
+"""The trained swarm of the unit tests serves the integration tests too."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "validator"))
