@@ -1,9 +1,9 @@
 """The JSON-RPC connection to a chain: web3.py over HTTP, patient with a busy or restarting node.
 
 A request that meets a refused connection, a timeout, a 429 or a 5xx is sent again with exponential backoff and jitter
-until its deadline. The first attempt waits a short time, each further one longer: a request that the node lost (Ganache
-forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time. Every request of Hydra may
-be repeated safely: reads are pure, and a signed transaction counts once however often it is sent.
+until its deadline. The first attempt waits a short time, each further one longer: a request that the node lost
+(Ganache forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time. Every request
+of Hydra may be repeated safely: reads are pure, and a signed transaction counts once however often it is sent.
 """
 
 from __future__ import annotations

@@ -124,18 +124,18 @@ def test_a_client_without_a_wallet_only_reads(network: Network) -> None:
 
 def test_connect_checks_the_chain_and_the_contracts(network: Network, tmp_path: Path) -> None:
     network.deployment.save(tmp_path / "good.json")
-    assert connect(network.chain.url, tmp_path / "good.json").token.symbol() == "HYDRA"
+    assert connect(network.url, tmp_path / "good.json").token.symbol() == "HYDRA"
 
     other = network.deployment.model_copy(update={"chain_id": 5})
     other.save(tmp_path / "other.json")
     with pytest.raises(WrongChain, match=f"serves chain {network.rpc.chain_id}; expected chain 5"):
-        connect(network.chain.url, tmp_path / "other.json")
+        connect(network.url, tmp_path / "other.json")
 
     nobody = Wallet.create().address
     addresses = {**network.deployment.addresses, "JobEscrow": nobody}
     Deployment(chain_id=network.rpc.chain_id, block=0, addresses=addresses).save(tmp_path / "gone.json")
     with pytest.raises(BadDeployment, match=f"there is no JobEscrow at {nobody}"):
-        connect(network.chain.url, tmp_path / "gone.json")
+        connect(network.url, tmp_path / "gone.json")
 
 
 def test_an_address_without_contract_is_named(network: Network) -> None:

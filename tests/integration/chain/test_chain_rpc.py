@@ -14,7 +14,7 @@ import pytest
 from hydra_node.chain.rpc import Rpc, RpcError, RpcUnavailable, UnknownEndpoint, WrongChain
 
 if TYPE_CHECKING:
-    from conftest import LocalChain
+    from hydra_node.devnet.chains import LocalChain
 
 GOOD = {"jsonrpc": "2.0", "id": 0, "result": "0x539"}
 Answer = tuple[int, bytes]
@@ -163,8 +163,8 @@ def test_an_error_of_the_chain_is_passed_on_in_one_line() -> None:
 
 
 def test_another_chain_is_refused(chain: LocalChain) -> None:
-    assert Rpc(chain.url).chain_id > 0
+    assert Rpc(chain.rpc_url).chain_id > 0
     with pytest.raises(WrongChain, match="expected chain 5"):
-        _ = Rpc(chain.url, chain_id=5).chain_id
+        _ = Rpc(chain.rpc_url, chain_id=5).chain_id
     with pytest.raises(WrongChain):
-        Rpc(chain.url).check_chain(5)
+        Rpc(chain.rpc_url).check_chain(5)

@@ -45,11 +45,11 @@ else:
 
 def send_from_two_processes(network: Network, directory: Path, count: int, how: str) -> None:
     """Two processes with the same account and state directory each send `count` transfers at the same time."""
-    wallet = network.wallet(gas=10**19, tokens=2 * count)
-    WalletStore(directory, kdf=Kdf.LIGHT).import_key("ada", bytes(wallet._account.key), PASSWORD)
+    account = network.account(gas=10**19, tokens=2 * count)
+    WalletStore(directory, kdf=Kdf.LIGHT).import_key("ada", account.key, PASSWORD)
     network.deployment.save(directory / "deployment.json")
     receiver = Wallet.create().address
-    arguments = [network.chain.url, str(directory), receiver, str(count), how]
+    arguments = [network.url, str(directory), receiver, str(count), how]
     senders = [
         subprocess.Popen(
             [sys.executable, "-c", SEND_MANY, *arguments],
@@ -63,7 +63,7 @@ def send_from_two_processes(network: Network, directory: Path, count: int, how: 
     assert [sender.returncode for sender in senders] == [0, 0], errors
     reader = ChainClient(network.rpc, network.deployment)
     assert reader.token.balance_of(receiver) == 2 * count
-    assert int(network.rpc.request("eth_getTransactionCount", wallet.address, "latest"), 16) == 2 * count
+    assert int(network.rpc.request("eth_getTransactionCount", account.wallet.address, "latest"), 16) == 2 * count
 
 
 def test_two_processes_on_one_account_never_meet_on_a_nonce(network: Network, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_threads_share_a_sender(network: Network) -> None:
 
 
 def test_somebody_who_ignores_the_lock_costs_a_retry_not_the_transaction(network: Network, tmp_path: Path) -> None:
-    wallet = network.wallet(tokens=0)
+    wallet = network.account().wallet
     ours, theirs = (Sender(network.rpc, wallet, tmp_path / name) for name in ("ours", "theirs"))
     call = ContractCall("gift", network.treasury.address, b"", value=1)
     for sender in (ours, theirs, theirs, ours, theirs, ours):
@@ -93,7 +93,7 @@ def test_somebody_who_ignores_the_lock_costs_a_retry_not_the_transaction(network
 
 
 def test_a_crash_between_note_and_sending_leaves_no_gap(network: Network, tmp_path: Path) -> None:
-    wallet = network.wallet()
+    wallet = network.account().wallet
     keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
     with keeper.held():
         keeper.note(LastSent(keeper.next(), "0x" + "11" * 32))
@@ -102,7 +102,7 @@ def test_a_crash_between_note_and_sending_leaves_no_gap(network: Network, tmp_pa
 
 
 def test_a_new_chain_under_an_old_state_directory_starts_at_its_own_nonce(network: Network, tmp_path: Path) -> None:
-    wallet = network.wallet()
+    wallet = network.account().wallet
     keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
     keeper.note(LastSent(700, "0x" + "11" * 32))
     with keeper.held():
@@ -110,7 +110,7 @@ def test_a_new_chain_under_an_old_state_directory_starts_at_its_own_nonce(networ
 
 
 def test_a_damaged_note_is_no_obstacle(network: Network, tmp_path: Path) -> None:
-    wallet = network.wallet()
+    wallet = network.account().wallet
     sender = Sender(network.rpc, wallet, tmp_path)
     call = ContractCall("gift", network.treasury.address, b"", value=1)
     sender.send(call)
@@ -138,7 +138,7 @@ def test_what_fails_only_when_mined_is_an_error_with_its_reason(anvil_network: N
 
 def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_network: Network, tmp_path: Path) -> None:
     network = anvil_network
-    wallet, receiver = network.wallet(), Wallet.create().address
+    wallet, receiver = network.account().wallet, Wallet.create().address
     sender = Sender(network.rpc, wallet, tmp_path, bump_seconds=0.0)
     with mining_stopped(network):
         sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
@@ -155,7 +155,7 @@ def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_netw
 
 def test_a_transaction_whose_nonce_was_taken_is_named(anvil_network: Network, tmp_path: Path) -> None:
     network = anvil_network
-    wallet, receiver = network.wallet(), Wallet.create().address
+    wallet, receiver = network.account().wallet, Wallet.create().address
     sender = Sender(network.rpc, wallet, tmp_path / "ours", bump_seconds=0.0)
     with mining_stopped(network):
         sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
@@ -170,7 +170,7 @@ def test_a_transaction_whose_nonce_was_taken_is_named(anvil_network: Network, tm
 
 def test_confirmations_are_waited_for(anvil_network: Network, tmp_path: Path) -> None:
     network = anvil_network
-    sender = Sender(network.rpc, network.wallet(), tmp_path)
+    sender = Sender(network.rpc, network.account().wallet, tmp_path)
     sent = sender.submit(sender.simulate(ContractCall("gift", network.treasury.address, b"", value=1)))
     with pytest.raises(TransactionTimeout):
         sender.wait(sent, timeout=0.3, confirmations=2)
