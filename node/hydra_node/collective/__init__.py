@@ -1,0 +1,1 @@
+"""Agreed membership views and the fault-tolerant, exact All-Reduce (docs/allreduce.md)."""

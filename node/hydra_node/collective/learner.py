@@ -1,0 +1,114 @@
+"""Catching up: following the log through one donor, asking for the state where the log does not reach back."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from hydra_node.collective.context import Context
+from hydra_node.collective.log import Log
+from hydra_node.collective.messages import Message, StateRequest, Status
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[Iterable[str], Message], None]
+
+DONOR_BEATS = 4
+STATE_BEATS = 20
+
+
+class Learner:
+    """Follows one donor at a time, not the leader where another is at hand; a silent or lying one is replaced.
+
+    `ready` once everything that the donor has committed is applied here: then the leader is asked for a place in the
+    next view. `state_asked` while a state is on its way.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._donor: str | None = None
+        self._heard_at = float("-inf")
+        self._bad: set[str] = set()
+        self._head: int | None = None
+        self._told_ready = False
+        self.state_asked = False
+        self._state_due = float("-inf")
+        self._state_from: list[str] = []
+
+    def beat(self, own: Log, discovered: Iterable[str], status: Status, now: float, send: Send) -> None:
+        """Asks the donor again, or another one."""
+        if now - self._heard_at > DONOR_BEATS * self._context.options.beat:
+            self._choose(own, discovered, now)
+        self._told_ready = False
+        self.go_on(own, status, now, send)
+
+    def go_on(self, own: Log, status: Status, now: float, send: Send) -> None:
+        """Asks for more, or for a place in the view."""
+        ready = self._head is not None and own.height >= self._head and self._context.settled
+        ask = msgspec.structs.replace(status, follow=True, ask=True)
+        if not ready or not self._told_ready:
+            send(() if self._donor is None else (self._donor,), ask)
+        if ready and not self._told_ready:
+            self._told_ready = True
+            send(own.view.members[:1], msgspec.structs.replace(status, ready=True))
+
+    def answered(self, sender: str, now: float) -> None:
+        """The donor is alive."""
+        if sender == self._donor:
+            self._heard_at = now
+
+    def heard_height(self, sender: str, height: int) -> None:
+        """How far the donor's log reaches."""
+        if sender == self._donor:
+            self._head = height
+
+    def gone(self, peer: str) -> None:
+        """A closed connection ends its donations."""
+        if peer == self._donor:
+            self._heard_at = float("-inf")
+
+    def distrust(self, peer: str) -> None:
+        """Never again asks one that sent what does not fit."""
+        self._bad.add(peer)
+        self.gone(peer)
+
+    def compare(self, step: int, digest: bytes, agreed: bytes) -> bool:
+        """Whether the state before `step` is the one that the members agreed on, as far as is known."""
+        if not digest or not agreed or digest == agreed:
+            return True
+        log.warning("the state before step %d differs from the others': fetching theirs", step)
+        return False
+
+    def ask_state(self, peers: Iterable[str], now: float, send: Send) -> None:
+        """Asks one of `peers` for the state, and another one if it takes too long."""
+        if self.state_asked and now < self._state_due:
+            return
+        self._state_from = [peer for peer in peers if peer != self._context.me and peer not in self._bad]
+        if not self._state_from:
+            return
+        self.state_asked = True
+        self._state_due = now + STATE_BEATS * self._context.options.beat
+        send((self._order(self._state_from, int(now))[0],), StateRequest())
+
+    def repeat(self, now: float, send: Send) -> None:
+        """Asks again for a state that did not come."""
+        if self.state_asked and now >= self._state_due:
+            self.ask_state(list(self._state_from), now, send)
+
+    def _choose(self, own: Log, discovered: Iterable[str], now: float) -> None:
+        leader = own.view.members[0]
+        known = [*own.view.members, *discovered]
+        peers = {peer for peer in known if peer not in self._bad and peer != self._context.me}
+        alive = [peer for peer in peers if peer not in self._context.down]
+        order = self._order([peer for peer in alive if peer != leader] or alive or sorted(peers), int(now))
+        previous, self._donor = self._donor, order[0] if order else None
+        if self._donor == previous and len(order) > 1:
+            self._donor = order[1]
+        self._heard_at = now
+        self._head = None
+
+    def _order(self, peers: list[str], salt: int) -> list[str]:
+        """A different order for each newcomer and moment, so that none swamps one donor."""
+        seed = f"{self._context.me} {salt} "
+        return sorted(peers, key=lambda peer: hashlib.sha256((seed + peer).encode()).digest())

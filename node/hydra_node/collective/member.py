@@ -1,0 +1,565 @@
+"""One member of a swarm: a pure state machine, fed with events and the time, that says what is to be done.
+
+    member = Member(me, incarnation, swarm, keys, options, is_banned, until)
+    actions = member.handle(event, now)        # also with Tick() whenever member.wake_at has come
+
+It forms or joins a swarm, keeps its log, follows who is alive, catches up, and drives the slot of the current height.
+Actions other than Send go to the workload in the order given, one after the other, and are answered by an event.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from hydra_node.batching.telemetry import Telemetry
+from hydra_node.collective import events as ev
+from hydra_node.collective import messages as msg
+from hydra_node.collective import round as rounds
+from hydra_node.collective.context import Context
+from hydra_node.collective.errors import BadCertificate, BadRecord, MalformedMessage
+from hydra_node.collective.events import Action, Event, Role
+from hydra_node.collective.formation import Formation
+from hydra_node.collective.keys import Keys
+from hydra_node.collective.learner import Learner
+from hydra_node.collective.log import Entry, Log
+from hydra_node.collective.messages import Message
+from hydra_node.collective.options import Options
+from hydra_node.collective.proposer import Proposer
+from hydra_node.collective.record import Ranges, StepRecord
+from hydra_node.collective.slot import Slot
+from hydra_node.collective.vectors import to_bytes
+from hydra_node.collective.workload import CommittedStep, Contribution
+
+log = logging.getLogger(__name__)
+
+MAX_EARLY = 1024
+BATCH_BYTES = 8 * 1024 * 1024
+EARLY_HEIGHTS = 2
+
+
+class Member:
+    """See the module. `log` is None until a swarm is formed or found; `role` and `wake_at` are for the driver."""
+
+    slot_class: type[Slot] = Slot
+    proposer_class: type[Proposer] = Proposer
+
+    def __init__(
+        self,
+        me: str,
+        incarnation: int,
+        swarm: bytes,
+        keys: Keys,
+        options: Options,
+        is_banned: Callable[[str], bool] = lambda peer: False,
+        until: int | None = None,
+    ) -> None:
+        self.context = Context(
+            me,
+            incarnation,
+            swarm,
+            keys,
+            options,
+            is_banned,
+            self._send,
+            self._ask_plan,
+            self._ask_contribution,
+            self._ask_lacking,
+            until=until,
+        )
+        self.log: Log | None = None
+        self.slot: Slot | None = None
+        self.proposer: Proposer | None = None
+        self.formation = Formation(me, incarnation, swarm, keys, options, self._send)
+        self.learner = Learner(self.context)
+        self.discovered: set[str] = set()
+        self.wake_at = float("-inf")
+        self._keys = keys
+        self._options = options
+        self._actions: list[Action] = []
+        self._local: list[Message] = []
+        self._early: list[tuple[str, msg.Fenced]] = []
+        self._heard: dict[str, float] = {}
+        self._fallen: dict[str, int] = {}
+        self._heights: dict[str, int] = {}
+        self._followers: dict[str, float] = {}
+        self._state_wanted: dict[str, float] = {}
+        self._outstanding = 0
+        self._next_beat = float("-inf")
+        self._last_now = float("-inf")
+        self._beat_height = 0
+        self._idle_beats = 0
+        self._lacking_told = False
+        self._lacking_due = False
+        self._contributed_at = 0.0
+        self._waited = 0.0
+        self._expected_state: dict[int, bytes] = {}
+        self._leaving = False
+
+    # what others see
+
+    @property
+    def role(self) -> Role:
+        """What this member is doing in the large."""
+        context = self.context
+        if context.is_banned(context.me):
+            return Role.EJECTED
+        if self.log is None:
+            return Role.LEFT if self._leaving else Role.FORMING
+        if self._is_member():
+            alone = self._leaving and len(self.log.view.members) == 1
+            alive = sum(peer not in context.down for peer in self.log.view.members)
+            if alone:
+                return Role.LEFT
+            return Role.MEMBER if alive >= self.log.view.majority else Role.WAITING
+        return Role.LEFT if self._leaving else Role.LEARNING
+
+    @property
+    def done(self) -> bool:
+        """Whether the last step is committed and applied."""
+        return self.log is not None and self.context.finished(self.log) and self.context.settled
+
+    def needed_by(self, now: float) -> tuple[str, ...]:
+        """Peers that would miss this member, once it is done: those who have not got as far as it has."""
+        if self.log is None:
+            return ()
+        height = self.log.height
+        view = [peer for peer in self._peers() if self._is_member() and peer not in self.context.down]
+        return tuple(peer for peer in {*view, *self.followers(now)} if self._heights.get(peer, 0) < height)
+
+    def followers(self, now: float) -> tuple[str, ...]:
+        """Peers that are catching up with this one's help."""
+        recent = now - 10 * self._options.beat
+        return tuple(peer for peer, at in self._followers.items() if at >= recent)
+
+    # the machine
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Takes one event and returns what is to be done about it."""
+        if now - self._last_now > self._options.silence / 2:
+            # this process was stopped or starved: that it heard nobody says nothing about them
+            self._heard = dict.fromkeys(self._heard, now)
+        self._last_now = now
+        self._actions = []
+        self._take(event, now)
+        self._settle(now)
+        self._watch_silence(now)
+        if now >= self._next_beat:
+            self._beat(now)
+        self._settle(now)
+        self._tell_lacking()
+        self.wake_at = self._wake_time()
+        return self._actions
+
+    def _take(self, event: Event, now: float) -> None:
+        match event:
+            case ev.Received(sender, message):
+                self._heard[sender] = now
+                self._receive(sender, message, now)
+            case ev.PeerDown(peer):
+                self._peer_down(peer)
+            case ev.Discovered(peers):
+                self._discover(peers)
+            case ev.Planned(step, ranges):
+                if self.proposer is not None:
+                    self.proposer.planned(step, ranges)
+            case ev.Contributed(step, ranges, contribution):
+                self._contributed(step, ranges, contribution, now)
+            case ev.Applied(step, digest) | ev.Restored(step, digest):
+                self._outstanding -= 1
+                self.context.settled = self._outstanding == 0
+                self.context.state_digest = digest
+                self._lacking_due |= self.done
+                self._check_state(step + isinstance(event, ev.Applied), digest, now)
+                if self.log is not None and not self._is_member():
+                    self.learner.go_on(self.log, self._own_status(), now, self._send)
+            case ev.StateTaken(step, state):
+                self._give_state(step, state)
+            case ev.LeaveRequested():
+                self._leaving = True
+                self.context.leaving.add(self.context.me)
+            case ev.Tick():
+                """Only time has passed."""
+
+    def _settle(self, now: float) -> None:
+        """Delivers what the member says to itself and drives the slot, until nothing moves."""
+        while True:
+            if self._local:
+                self._receive(self.context.me, self._local.pop(0), now)
+                continue
+            if self.slot is None or self.proposer is None:
+                return
+            entry = self.slot.drive(now)
+            if entry is not None and self.log is not None:
+                self.log.append_checked(entry)
+                self._advance(entry, now)
+                continue
+            if not self._leaving_alone():
+                self.proposer.drive(now)
+            if not self._local:
+                return
+
+    def _receive(self, sender: str, message: Message, now: float) -> None:
+        match message:
+            case msg.Hello():
+                self._hello(sender, message, now)
+            case msg.Genesis() if self.log is None:
+                self.formation.genesis(sender, message, now)
+            case msg.GenesisVote() if self.log is None:
+                self.formation.vote(sender, message)
+                self._begin_from_formation(now)
+            case msg.Welcome() if self.log is None:
+                self._welcome(message.entry, now)
+            case msg.Status():
+                self._status(sender, message, now)
+            case msg.Committed():
+                self._catch_up(sender, message, now)
+            case msg.Behind():
+                if self.log is not None and message.height > self.log.height:
+                    self.learner.ask_state((sender, *self._peers()), now, self._send)
+            case msg.StateRequest():
+                self._state_requested(sender, now)
+            case msg.State():
+                self._take_state(message, now)
+            case msg.Leave():
+                if self._in_view(sender):
+                    self.context.leaving.add(sender)
+            case msg.Hello() | msg.Genesis() | msg.GenesisVote() | msg.Welcome():
+                """Too late: the swarm exists."""
+            case _:
+                self._fenced(sender, message, now)
+
+    def _fenced(self, sender: str, message: msg.Fenced, now: float) -> None:
+        """Hands a message to the slot of its height; the next heights' wait, older ones are refused."""
+        if self.log is None:
+            return
+        height = self.log.height
+        if height < message.height <= height + EARLY_HEIGHTS:
+            if len(self._early) < MAX_EARLY:
+                self._early.append((sender, message))
+            return
+        if isinstance(message, msg.Report) and message.telemetry is not None and self._in_view(sender):
+            self.context.telemetry[sender] = message.telemetry
+        if self.slot is None or self.proposer is None or self._old(message):
+            return
+        if isinstance(message, msg.Promise | msg.Report):
+            self.proposer.receive(sender, message, now)
+        else:
+            self.slot.receive(sender, message, now)
+
+    def _old(self, message: msg.Fenced) -> bool:
+        """The outer fence; attempts are fenced by the slot."""
+        assert self.log is not None
+        return (message.height, message.view) != (self.log.height, self.log.view.number)
+
+    # forming and finding
+
+    def _discover(self, peers: Iterable[str]) -> None:
+        new = set(peers) - self.discovered - {self.context.me}
+        self.discovered |= new
+        if self.log is None and new:
+            self._send(sorted(new), msg.Hello(incarnation=self.context.incarnation))
+
+    def _hello(self, sender: str, message: msg.Hello, now: float) -> None:
+        self.discovered.add(sender)
+        if self.log is None:
+            self.formation.hello(sender, message, now)
+            self._begin_from_formation(now)
+            return
+        self._note_incarnation(sender, message.incarnation)
+        self._send((sender,), msg.Welcome(entry=self.log.lineage[0]))
+
+    def _begin_from_formation(self, now: float) -> None:
+        if self.formation.entry is not None and self.log is None:
+            self._welcome(self.formation.entry, now)
+
+    def _welcome(self, entry: Entry, now: float) -> None:
+        """Starts a log from the swarm's first entry; whoever is not in that view learns what came after."""
+        try:
+            self.log = Log(self.context.swarm, self._keys, self._options.history_bytes, entry)
+        except (BadRecord, BadCertificate) as error:
+            log.warning("a peer's first view is refused: %s", error)
+            return
+        self._enter(now)
+
+    def _enter(self, now: float) -> None:
+        """Opens the slot of the log's height, if this member has a vote there."""
+        assert self.log is not None
+        members = self.log.view.members
+        self._heard = {peer: self._heard.get(peer, now) if peer in self._heard else now for peer in members}
+        self.context.down &= set(members)
+        self.slot = self.proposer = None
+        if self._is_member():
+            self.slot = self.slot_class(self.context, self.log)
+            self.proposer = self.proposer_class(self.slot)
+        else:
+            self._next_beat = now
+        early, self._early = self._early, []
+        for sender, message in early:
+            self._fenced(sender, message, now)
+
+    # committing
+
+    def _advance(self, entry: Entry, now: float) -> None:
+        """The log has grown by an entry: apply it, pass it on, go to the next height."""
+        assert self.log is not None
+        record = entry.record
+        if isinstance(record, StepRecord):
+            self._apply(record, entry, now)
+        else:
+            joined = {p for p, i in zip(record.next.members, record.next.incarnations, strict=True)
+                      if self.context.joining.pop(p, None) == i}
+            self.context.down -= joined
+            for peer in joined:
+                self._heard[peer] = now
+            self.context.leaving &= set(record.next.members)
+            log.info("view %d: %d members", record.next.number, len(record.next.members))
+        followers = self.followers(now)
+        if followers:
+            payload = msg.pack_entries([entry])
+            self._send(followers, msg.Committed(height=self.log.height, payload=payload))
+        self._enter(now)
+
+    def _apply(self, record: StepRecord, entry: Entry, now: float) -> None:
+        context, offer = self.context, self.context.offer
+        own = b""
+        if context.me in record.contributors and offer is not None and offer.step == record.step:
+            index = record.contributors.index(context.me)
+            if offer.binding.digest == record.contribution_digests[index]:
+                own = to_bytes(offer.vector)
+                self._waited = max(0.0, now - self._contributed_at)
+        self._expected_state[record.step] = record.state_digest
+        if context.settled:
+            self._check_state(record.step, context.state_digest, now)
+        self._outstanding += 1
+        context.settled = False
+        self._actions.append(ev.Apply(CommittedStep(record, entry.certificate, entry.result, own)))
+
+    def _check_state(self, step: int, digest: bytes, now: float) -> None:
+        """Compares the state before `step` with what the record of that step says, if that is known already."""
+        for old in [known for known in self._expected_state if known < step]:
+            del self._expected_state[old]
+        if not self.learner.compare(step, digest, self._expected_state.get(step, b"")):
+            self.learner.ask_state(self._peers(), now, self._send)
+
+    def _contributed(self, step: int, ranges: Ranges, contribution: Contribution, now: float) -> None:
+        if self.log is None or step < self.log.step:
+            return
+        told = contribution.telemetry
+        telemetry = Telemetry(told.samples, told.compute_seconds, self._waited)
+        vector, samples = contribution.vector, contribution.samples
+        self.context.offer = rounds.make_offer(self.context, step, ranges, vector, samples, telemetry)
+        self._contributed_at = now
+
+    # who is there
+
+    def _peer_down(self, peer: str) -> None:
+        self.formation.gone(peer)
+        self._followers.pop(peer, None)
+        self.context.joining.pop(peer, None)
+        self.learner.gone(peer)
+        if self._in_view(peer):
+            self.context.down.add(peer)
+            self._lacking_due = True
+
+    def _note_incarnation(self, peer: str, incarnation: int) -> None:
+        """A member that says something is alive; a new run of it means that the old one, who voted, is not."""
+        if self.log is None:
+            return
+        known = self.log.view.incarnation(peer)
+        if known is None:
+            return
+        if incarnation > known:
+            self.context.down.add(peer)
+            self._fallen[peer] = incarnation
+        elif incarnation == known and self._fallen.get(peer, 0) <= known:
+            self.context.down.discard(peer)
+
+    def _watch_silence(self, now: float) -> None:
+        if self.log is None or self.slot is None:
+            return
+        for peer in self.log.view.members:
+            if peer != self.context.me and now - self._heard.setdefault(peer, now) > self._options.silence:
+                self.context.down.add(peer)
+
+    def _is_member(self) -> bool:
+        return self.log is not None and self.log.view.incarnation(self.context.me) == self.context.incarnation
+
+    def _in_view(self, peer: str) -> bool:
+        return self.log is not None and peer in self.log.view.members
+
+    def _leaving_alone(self) -> bool:
+        return self._leaving and self.log is not None and len(self.log.view.members) == 1
+
+    # telling and answering
+
+    def _beat(self, now: float) -> None:
+        """Says where this member stands: a sign of life, and a request for whatever it lacks."""
+        self._next_beat = now + self._options.beat
+        self._lacking_told = False
+        if self.log is None:
+            self.formation.beat(sorted(self.discovered), now)
+            self._begin_from_formation(now)
+            return
+        moved = self.log.height != self._beat_height
+        self._beat_height = self.log.height
+        self._idle_beats = 0 if moved else self._idle_beats + 1
+        if self._is_member():
+            self._send(self._peers(), self._own_status())
+            if not moved and self.proposer is not None:
+                self.proposer.beat()
+            if self._leaving:
+                self._send(self.log.view.members, msg.Leave())
+            if self._idle_beats >= 6:
+                self._send(sorted(self.discovered - set(self.log.view.members)), self._own_status())
+        else:
+            self.learner.beat(self.log, self.discovered, self._own_status(), now, self._send)
+        self.learner.repeat(now, self._send)
+
+    def _own_status(self) -> msg.Status:
+        assert self.log is not None
+        base = msg.Status(
+            incarnation=self.context.incarnation,
+            genesis=self.log.genesis,
+            height=self.log.height,
+            view=self.log.view.number,
+        )
+        return msgspec.structs.replace(base, **self.slot.lacking()) if self.slot is not None else base
+
+    def _status(self, sender: str, status: msg.Status, now: float) -> None:
+        if self.log is None:
+            return
+        if status.genesis != self.log.genesis:
+            self._other_swarm(status)
+            return
+        self._note_incarnation(sender, status.incarnation)
+        self._heights[sender] = status.height
+        if status.follow:
+            self._followers[sender] = now
+        if status.ready and self.log.view.incarnation(sender) != status.incarnation:
+            self.context.joining[sender] = status.incarnation
+        if status.ask:
+            self._send_missing(sender, status.height)
+        elif status.height < self.log.height:
+            self._send((sender,), self._own_status())
+        elif status.height > self.log.height and self._is_member() and not self._lacking_told:
+            self._lacking_told = True
+            self._send((sender,), msgspec.structs.replace(self._own_status(), ask=True))
+        if status.height == self.log.height:
+            if self.slot is not None and self.proposer is not None and self._in_view(sender):
+                self.proposer.note_promised(status.promised)
+                self.slot.answer(sender, status)
+
+    def _send_missing(self, peer: str, height: int) -> None:
+        assert self.log is not None
+        entries = self.log.since(height, BATCH_BYTES)
+        if entries is None:
+            self._send((peer,), msg.Behind(height=self.log.height))
+        else:
+            self._send((peer,), msg.Committed(height=self.log.height, payload=msg.pack_entries(entries)))
+
+    def _other_swarm(self, status: msg.Status) -> None:
+        """Two first views were formed. The one that has committed nothing and cannot go on gives way."""
+        assert self.log is not None
+        if self.log.height == 1 and status.height > 1 and self.role is not Role.MEMBER:
+            log.warning("another first view of this swarm has gone ahead: joining that one")
+            self.log = self.slot = self.proposer = None
+            self.formation.entry = None
+
+    # catching up
+
+    def _catch_up(self, sender: str, message: msg.Committed, now: float) -> None:
+        if self.log is None:
+            return
+        self.learner.answered(sender, now)
+        for entry in msg.unpack_entries(message.payload):
+            if entry.record.height != self.log.height:
+                continue
+            try:
+                self.log.append(entry)
+            except (BadRecord, BadCertificate) as error:
+                log.warning("an entry from %s is refused: %s", sender, error)
+                self.learner.distrust(sender)
+                return
+            self._advance(entry, now)
+        if not self._is_member():
+            self.learner.heard_height(sender, message.height)
+            self.learner.go_on(self.log, self._own_status(), now, self._send)
+
+    def _state_requested(self, sender: str, now: float) -> None:
+        if self.log is None:
+            return
+        if not self._state_wanted:
+            self._actions.append(ev.AskState())
+        self._state_wanted[sender] = now
+
+    def _give_state(self, step: int, state: bytes) -> None:
+        wanted, self._state_wanted = self._state_wanted, {}
+        border = self.log.border(step) if self.log is not None else None
+        if self.log is None or border is None:
+            return
+        payload = msg.pack_state(self.log.proof(border), state)
+        self._send(tuple(wanted), msg.State(step=step, payload=payload))
+
+    def _take_state(self, message: msg.State, now: float) -> None:
+        """Goes to a state that a peer sent with the proof of its place in the log, if that is no way back."""
+        if self.log is None or not self.learner.state_asked:
+            return
+        try:
+            proof, state = msg.unpack_state(message.payload)
+            given = Log.at_border(self.context.swarm, self._keys, self._options.history_bytes, proof)
+        except (BadRecord, BadCertificate, MalformedMessage) as error:
+            log.warning("a state is refused: %s", error)
+            return
+        mine = self.log.border(given.step)
+        same_place = mine is not None and self.log.step == given.step and mine.head == given.head
+        if given.genesis != self.log.genesis or given.step != message.step:
+            return
+        if not same_place and given.height <= self.log.height:
+            return
+        self.learner.state_asked = False
+        self._outstanding += 1
+        self.context.settled = False
+        self.context.offer = self.context.asked = None
+        self._actions.append(ev.Restore(given.step, state))
+        if not same_place:
+            self.log = given
+            self._enter(now)
+
+    # plumbing
+
+    def _peers(self) -> tuple[str, ...]:
+        assert self.log is not None
+        return tuple(peer for peer in self.log.view.members if peer != self.context.me)
+
+    def _send(self, to: Iterable[str], message: Message) -> None:
+        for peer in to:
+            if peer == self.context.me:
+                self._local.append(message)
+            else:
+                self._actions.append(ev.Send(peer, message))
+
+    def _ask_plan(self, step: int) -> None:
+        assert self.log is not None
+        members = self.log.view.members
+        known = {peer: self.context.telemetry[peer] for peer in members if peer in self.context.telemetry}
+        self._actions.append(ev.AskPlan(step, members, known))
+
+    def _ask_contribution(self, step: int, ranges: Ranges) -> None:
+        self._actions.append(ev.AskContribution(step, ranges))
+
+    def _ask_lacking(self) -> None:
+        self._lacking_due = True
+
+    def _tell_lacking(self) -> None:
+        """Asks at once, but once a beat, for what is known to be lacking."""
+        if self._lacking_due and not self._lacking_told and self._is_member():
+            self._lacking_told = True
+            self._send(self._peers(), self._own_status())
+        self._lacking_due = False
+
+    def _wake_time(self) -> float:
+        times = [self._next_beat]
+        if self.slot is not None and self.proposer is not None:
+            times += [self.slot.wake_at, self.proposer.wake_at]
+        return min(times)
