@@ -120,10 +120,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the home directory that brownie runs in.")
     parser.add_argument("--home", type=Path, default=ROOT / ".home", help="the directory (default: .home)")
     parser.add_argument("--node", default=None, help="the Node to use (default: .venv/bin/node, else the path's)")
-    parser.add_argument("--url", default="http://127.0.0.1:8545", help="the chain of the network `hydra`")
+    parser.add_argument("--url", default=None, help="the chain of the network `hydra`")
     parser.add_argument("--chain-id", type=int, default=1337, help="its chain id")
     options = parser.parse_args()
-    make_home(options.home.resolve(), options.node or find_node(), options.url, options.chain_id)
+    url = options.url or "http://127.0.0.1:8545"
+    make_home(options.home.resolve(), options.node or find_node(), url, options.chain_id)
+    if options.url is not None:
+        # Brownie keeps a record of its own and refuses to start when a new chain of the same number lacks what the old
+        # one held. Ours is the deployment file.
+        shutil.rmtree(ROOT / "build" / "brownie" / "deployments", ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -84,14 +84,33 @@ def place_contracts(sender: Any, parameters: dict[str, Any], path: Path | None) 
 
 def wire(sender: Any, contracts: dict[str, Any]) -> None:
     """Grant the plan's roles, then renounce: afterwards nobody can grant anything."""
+    at_once = {"from": sender, "required_confs": 0}
+    sent = []
     for grant in PLAN["grants"]:
         contract = contracts[grant["contract"]]
         role, holder = web3.keccak(text=grant["role"]), contracts[grant["to"]].address
-        if not contract.hasRole(role, holder):
-            contract.grantRole(role, holder, {"from": sender})
-    for name in PLAN["renounce"]:
-        if contracts[name].hasRole(ADMIN_ROLE, sender):
-            contracts[name].renounceRole(ADMIN_ROLE, sender, {"from": sender})
+        if contract.hasRole(role, holder):
+            continue
+        if not contract.hasRole(ADMIN_ROLE, sender):
+            raise DeploymentError(
+                f"{grant['contract']} was wired to other contracts and has no admin any more; deploy to a new file"
+            )
+        sent.append(contract.grantRole(role, holder, at_once))
+    confirm(sent)
+    sent = [
+        contracts[name].renounceRole(ADMIN_ROLE, sender, at_once)
+        for name in PLAN["renounce"]
+        if contracts[name].hasRole(ADMIN_ROLE, sender)
+    ]
+    confirm(sent)
+
+
+def confirm(sent: list[Any]) -> None:
+    """Wait for transactions that were sent together."""
+    for tx in sent:
+        tx.wait(1)
+        if tx.status != 1:
+            raise DeploymentError(f"{tx.fn_name} was reverted in {tx.txid}: {tx.revert_msg}")
 
 
 def deploy(sender: Any, parameters: dict[str, Any], path: Path | None = None) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from world import PARAMETERS, TRAINER, VALIDATOR, World
-
 from scripts.deploy import deploy
+from world import PARAMETERS, TRAINER, VALIDATOR, World
 
 
 @pytest.fixture(scope="module")

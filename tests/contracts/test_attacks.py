@@ -4,6 +4,7 @@ import json
 
 from brownie import CallbackToken, FeeToken, Reenterer, chain, reverts
 from merkle import Tree
+from scripts.deploy import deploy
 from world import (
     ACTIVATION,
     CID,
@@ -21,8 +22,6 @@ from world import (
     wait,
     wait_until,
 )
-
-from scripts.deploy import deploy
 
 
 def hostile_world(accounts, tmp_path, token_class):
@@ -198,7 +197,7 @@ def test_terms_cannot_be_changed_after_the_work(world):
 
 
 def test_a_sponsor_cannot_take_the_money_while_data_is_scored(world):
-    job_id, round_id = world.scored_campaign()
+    job_id, _ = world.scored_campaign()
     with reverts(revert_pattern="NotRefundable: .*"):
         world.escrow.refund(job_id, {"from": world.sponsor})
     wait_until(world.escrow.job(job_id)[3])

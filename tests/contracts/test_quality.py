@@ -164,9 +164,9 @@ def test_a_minority_is_slashed_and_unpaid(world, odd):
     _, round_id = world.scored_campaign()
     verdicts = [odd, GOOD, GOOD]
     before = world.token.balanceOf(world.validators[0])
-    for validator, verdict in zip(world.validators, verdicts):
+    for validator, verdict in zip(world.validators, verdicts, strict=True):
         world.vote(round_id, validator, verdict)
-    for validator, verdict in zip(world.validators, verdicts):
+    for validator, verdict in zip(world.validators, verdicts, strict=True):
         world.show(round_id, validator, verdict)
     world.quality.tally(round_id, {"from": world.stranger})
     assert stakes_of(world) == [60, 100, 100]
@@ -191,7 +191,7 @@ def test_silence_is_slashed(world, reveals):
 
 def test_without_two_thirds_the_money_goes_back(world):
     job_id, round_id = world.scored_campaign()
-    one, two, three = world.validators
+    one, two, _ = world.validators
     for validator, verdict in ((one, GOOD), (two, BAD)):
         world.vote(round_id, validator, verdict)
     wait_until(world.quality.round(round_id)[2])
@@ -209,13 +209,12 @@ def test_without_two_thirds_the_money_goes_back(world):
 
 def test_stake_counts_not_heads(world):
     """Two small validators agree; one with more than a third of the stake does not."""
-    one, two, three = world.validators
-    world.stakes.stake(VALIDATOR, HYDRA, {"from": three})
+    world.stakes.stake(VALIDATOR, HYDRA, {"from": world.validators[2]})
     _, round_id = world.scored_campaign()
     verdicts = [GOOD, GOOD, BAD]
-    for validator, verdict in zip(world.validators, verdicts):
+    for validator, verdict in zip(world.validators, verdicts, strict=True):
         world.vote(round_id, validator, verdict)
-    for validator, verdict in zip(world.validators, verdicts):
+    for validator, verdict in zip(world.validators, verdicts, strict=True):
         world.show(round_id, validator, verdict)
     world.quality.tally(round_id, {"from": world.stranger})
     assert world.quality.round(round_id)[1] == FAILED

@@ -38,7 +38,9 @@ def test_stakes_of_roles_do_not_mix(stakes, operators):
     assert stakes.operators(VALIDATOR) == [operators[0]]
 
 
-@pytest.mark.parametrize("amount, error", [(0, "ZeroAmount: "), (HYDRA - 1, f"BelowMinimumStake: {HYDRA - 1}, {HYDRA}")])
+@pytest.mark.parametrize(
+    "amount, error", [(0, "ZeroAmount: "), (HYDRA - 1, f"BelowMinimumStake: {HYDRA - 1}, {HYDRA}")]
+)
 def test_dust_is_refused(stakes, operators, amount, error):
     with reverts(error):
         stakes.stake(VALIDATOR, amount, {"from": operators[0]})
@@ -77,7 +79,8 @@ def test_a_second_request_thaws_everything_anew(stakes, operators):
 
 
 @pytest.mark.parametrize(
-    "amount, error", [(0, "ZeroAmount: "), (11 * HYDRA, "InsufficientStake: .*"), (10 * HYDRA - 1, "BelowMinimumStake: .*")]
+    "amount, error",
+    [(0, "ZeroAmount: "), (11 * HYDRA, "InsufficientStake: .*"), (10 * HYDRA - 1, "BelowMinimumStake: .*")],
 )
 def test_impossible_requests(stakes, operators, amount, error):
     stakes.stake(VALIDATOR, 10 * HYDRA, {"from": operators[0]})

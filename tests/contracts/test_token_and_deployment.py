@@ -4,9 +4,8 @@ import json
 
 import pytest
 from brownie import HydraToken, reverts
+from scripts.deploy import PLAN, DeploymentError, deploy, place_contracts
 from world import HYDRA, PARAMETERS
-
-from scripts.deploy import PLAN, DeploymentError, deploy
 
 ADMIN_ROLE = bytes(32)
 
@@ -38,16 +37,29 @@ def test_roles_are_the_plans_and_no_others(world):
 
 
 def test_a_deployment_cut_short_goes_on(accounts, tmp_path):
+    """It stopped after the first two contracts."""
     path = tmp_path / "deployment.json"
-    contracts = deploy(accounts[0], PARAMETERS, path)
-    whole = json.loads(path.read_text())
-    assert whole["addresses"] == {name: contract.address for name, contract in contracts.items()}
-    kept = {name: whole["addresses"][name] for name in ("HydraToken", "StakeManager")}
-    path.write_text(json.dumps({**whole, "addresses": kept}))
-    # The kept StakeManager has renounced already, so only its grants to new contracts can fail.
-    with reverts(revert_pattern="AccessControlUnauthorizedAccount: .*"):
+    record, contracts = place_contracts(accounts[0], {**PARAMETERS, **people(accounts[0])}, path)
+    kept = {name: contracts[name].address for name in ("HydraToken", "StakeManager")}
+    path.write_text(json.dumps({**record, "addresses": kept}))
+    deployed = deploy(accounts[0], PARAMETERS, path)
+    assert {name: deployed[name].address for name in kept} == kept
+    assert deployed["StakeManager"].hasRole(deployed["StakeManager"].SLASHER_ROLE(), deployed["QualityRounds"])
+    assert json.loads(path.read_text())["addresses"].keys() == deployed.keys()
+
+
+def people(deployer):
+    return {"treasury": deployer.address, "admin": deployer.address}
+
+
+def test_finished_contracts_cannot_be_wired_to_others(accounts, tmp_path):
+    path = tmp_path / "deployment.json"
+    deploy(accounts[0], PARAMETERS, path)
+    record = json.loads(path.read_text())
+    del record["addresses"]["QualityRounds"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(DeploymentError, match="StakeManager was wired to other contracts"):
         deploy(accounts[0], PARAMETERS, path)
-    assert kept.items() <= json.loads(path.read_text())["addresses"].items()
 
 
 def test_a_finished_deployment_sends_nothing(accounts, chain, tmp_path):
