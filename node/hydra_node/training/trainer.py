@@ -14,6 +14,7 @@ from hydra_node.chain.events import Event
 from hydra_node.chain.history import History
 from hydra_node.chain.rewards import RewardTree, claim
 from hydra_node.collective.driver import Collective
+from hydra_node.collective.errors import Ejected
 from hydra_node.collective.options import Options
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -28,6 +29,7 @@ from hydra_node.training.workload import Manner, StepReport, TrainingWorkload
 
 WATCH_SECONDS = 1.0
 POST_SECONDS = 120.0
+LEAVE_SECONDS = 3.0
 ACTIVATION_SECONDS = 600.0
 
 
@@ -188,19 +190,24 @@ class Trainer:
         options = Options(min_members=enough, clip_slack=job.spec.clip)
         collective = Collective(self._host.node, self._host.identity, swarm, workload, options)
         workload.lineage = lambda: collective.lineage
+        training = asyncio.create_task(collective.run(job.spec.steps, eject=self._is_shut_out), name="training")
         tasks = [
-            asyncio.create_task(collective.run(job.spec.steps, eject=self._is_stranger), name="training"),
+            training,
             asyncio.create_task(self._watch(job.job_id), name="watch"),
             asyncio.create_task(self._post(poster), name="posting"),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            collective.leave()
+            await asyncio.wait([training], timeout=LEAVE_SECONDS)
+            raise
         finally:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError | Ejected):
                 raise result
 
     async def _post(self, poster: SegmentPoster) -> None:
@@ -211,8 +218,10 @@ class Trainer:
             self._report("post_refused", str(refused), {})
             await asyncio.Event().wait()
 
-    def _is_stranger(self, peer: str) -> bool:
-        """Whether the chain does not admit that peer to the swarm, or no longer."""
+    def _is_shut_out(self, peer: str) -> bool:
+        """Whether the chain does not admit a peer to the swarm, or no longer; this one is until it is banned."""
+        if peer == self._host.peer_id:
+            return peer in self._known.banned
         return peer not in self._known.trainers
 
     async def _watch(self, job_id: int) -> None:

@@ -38,7 +38,7 @@ async def main(options: dict[str, Any]) -> None:
     async with Host.start(Path(options["folder"]), bootstrap=options["bootstrap"]) as host:
         manner = Manner(options.get("cpu_limit", 1.0))
         with TrainingWorkload(spec, samples, host.peer_id, manner=manner, observer=observe) as workload:
-            members = Options(min_members=options["members"], clip_slack=spec.clip)
+            members = Options(min_members=options["members"], clip_slack=spec.clip, floor=60.0, silence=60.0)
             await Collective(host.node, host.identity, swarm, workload, members).run(spec.steps)
             parameters = hashlib.sha256(workload.training.parameters.tobytes()).hexdigest()
             ledger = workload.training.ledger
