@@ -75,7 +75,7 @@ class LogDecoder:
     """Turns the raw logs of a deployment's contracts into events."""
 
     def __init__(self, rpc: Rpc, deployment: Deployment) -> None:
-        self._times = BlockTimes(rpc)
+        self.times = BlockTimes(rpc)
         self._contracts = {address.lower(): load(name) for name, address in deployment.addresses.items()}
 
     @property
@@ -110,7 +110,7 @@ class LogDecoder:
             tx_hash=bytes.fromhex(log["transactionHash"][2:]),
             tx_index=int(log["transactionIndex"], 16),
             log_index=int(log["logIndex"], 16),
-            timestamp=self._times.at(log["blockHash"]),
+            timestamp=self.times.at(log["blockHash"]),
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -15,17 +17,39 @@ def private_directory(path: Path) -> Path:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace `path` by `data`: after a crash at any moment the old or the new content is there, whole, mode 0600."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    with _written_beside(path, data) as temporary:
+        temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def create_private(path: Path, data: bytes) -> None:
+    """Like `write_private`, but never over a file that is there. Raises `FileExistsError`; of several processes that
+    create the same file at once, one succeeds."""
+    with _written_beside(path, data) as temporary:
+        try:
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without hard links: as good as it gets there.
+            if path.exists():
+                raise FileExistsError(path) from None
+            temporary.replace(path)
+    sync_directory(path.parent)
+
+
+@contextmanager
+def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import IntEnum
 from typing import Any
 
 from hydra_node.chain.abi import ErrorAbi, Param, all_errors
@@ -16,6 +18,7 @@ _STRING = Param("message", "string")
 _CODE = Param("code", "uint256")
 _ERROR_STRING = ErrorAbi("Error", bytes.fromhex("08c379a0"), (_STRING,))
 _PANIC = ErrorAbi("Panic", bytes.fromhex("4e487b71"), (_CODE,))
+_LAST_DATE = 253402300799  # the end of the year 9999
 _PANICS = {
     0x01: "an assertion failed",
     0x11: "an amount overflows",
@@ -31,6 +34,35 @@ _SENTENCES = {
     "ERC2612ExpiredSignature": "the permit expired at {deadline}",
     "ERC2612InvalidSigner": "the permit is signed by {signer}, not by {owner}",
     "AccessControlUnauthorizedAccount": "{account} may not do this",
+    "AlreadyCommitted": "{validator} has committed already",
+    "AlreadyRevealed": "{validator} has revealed already",
+    "BadExitTime": "the exit time {exitTime:time} is not acceptable; the latest is {latest:time}",
+    "BadItemCount": "a submission of {itemCount} items is not taken; the campaign allows {maxItems}",
+    "BelowMinimumStake": "{remaining:hydra} would be left, under the minimum of {minimum:hydra}: withdraw everything",
+    "CampaignFull": "the campaign has its {limit} submissions",
+    "CampaignRunning": "the campaign takes reveals until {revealEnd:time}",
+    "CommitClosed": "commitments were taken until {commitEnd:time}",
+    "CommitmentMismatch": "the reveal is not what was committed",
+    "FeesNotCovered": "the job has {available:hydra} left and the validators' fees are {fees:hydra}",
+    "InsufficientAvailable": "the job has {available:hydra} left and {requested:hydra} are asked for",
+    "InsufficientReserved": "the job has {reserved:hydra} reserved and {requested:hydra} are asked for",
+    "InsufficientStake": "the active {role} stake is {active:hydra} and {requested:hydra} are asked for",
+    "InvalidProof": "the proof does not lead to the published rewards",
+    "JobFull": "the job has its {limit} trainers",
+    "NoActiveRoot": "no rewards of the job can be claimed yet",
+    "NoPeerBound": "{wallet} has bound no peer identity yet",
+    "NoValidators": "nobody has a validator's stake",
+    "NotCovered": "{owed:hydra} are owed and {reserved:hydra} are reserved",
+    "NotOnCommittee": "{caller} is not on the round's committee",
+    "NotSponsor": "{caller} is not the job's sponsor",
+    "NotTrainer": "{caller} has not joined the job",
+    "NotValidator": "{caller} has no validator's stake",
+    "NothingToClaim": "{account} has nothing to claim: {claimed:hydra} of {cumulative:hydra} are paid",
+    "OutsideRevealWindow": "reveals are taken from {commitEnd:time} to {revealEnd:time}",
+    "RevealsOpen": "reveals are taken until {revealEnd:time}",
+    "StakeLocked": "the {role} stake is locked until {until:time}",
+    "StakeTooSmall": "the stake of {trainer} is {active:hydra}; the job asks for {minStake:hydra}",
+    "StillThawing": "the {role} stake can be withdrawn from {readyAt:time}",
 }
 
 
@@ -71,8 +103,11 @@ def sentence(name: str, args: Mapping[str, Any]) -> str:
         return str(args["message"])[:300]
     if name == "Panic":
         return _PANICS.get(args["code"], f"the contract panicked (code {args['code']:#x})")
-    if name in _SENTENCES:
+    try:
         return _SENTENCES[name].format_map({key: _Shown(value) for key, value in args.items()})
+    except KeyError:
+        # No sentence for the error, or one for other arguments: a later contract's, or two contracts' of one name.
+        pass
     details = ", ".join(f"{words(key)} {_plain(value)}" for key, value in args.items())
     return f"{words(name)} ({details})" if details else words(name)
 
@@ -105,14 +140,24 @@ def _find_hex(data: Any) -> bytes | None:
 
 
 class _Shown:
-    """A value inside a sentence; the format `hydra` shows wei as an amount."""
+    """A value inside a sentence; the formats `hydra` and `time` show wei as an amount and seconds as a date."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
 
     def __format__(self, spec: str) -> str:
-        return format_hydra(self._value) if spec == "hydra" else _plain(self._value)
+        if spec == "hydra":
+            return format_hydra(self._value)
+        return _date(self._value) if spec == "time" else _plain(self._value)
+
+
+def _date(seconds: int) -> str:
+    if seconds > _LAST_DATE:
+        return f"second {seconds}"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hydra_node.chain.files import private_directory, sync_directory, write_private
+from hydra_node.chain.files import create_private, private_directory, sync_directory
 from hydra_node.errors import HydraError
 
 Value = int | str | bytes
@@ -46,16 +46,17 @@ class SecretStore:
 
         Raises `SecretExists` when a different one is stored, `BadSecret` for keys and values it cannot hold.
         """
-        present = self.get(key)
-        if present is not None:
-            if present != dict(record):
-                raise SecretExists(f"a different secret is stored as {key!r}", remedy="delete it once it is revealed")
-            return
         data = json.dumps({name: _pack(name, value) for name, value in record.items()}).encode()
         if len(data) > MAX_RECORD:
             raise BadSecret(f"the secret {key!r} is too large", expected=f"at most {MAX_RECORD} bytes")
         private_directory(self._directory)
-        write_private(self._path(key), data)
+        try:
+            create_private(self._path(key), data)
+        except FileExistsError:
+            if self.get(key) != dict(record):
+                raise SecretExists(
+                    f"a different secret is stored as {key!r}", remedy="delete it once it is revealed"
+                ) from None
 
     def get(self, key: str) -> dict[str, Value] | None:
         """The record stored under `key`, or None. Raises `BadSecret` when the file is damaged."""

@@ -135,7 +135,7 @@ class Sender:
         self._state_dir = state_dir
         self._decoder = decoder
         self._bump_seconds = bump_seconds
-        self._times = BlockTimes(rpc)
+        self._times = decoder.times if decoder else BlockTimes(rpc)
         self._nonces = NonceKeeper(rpc, wallet.address, state_dir / "nonces")
 
     @property

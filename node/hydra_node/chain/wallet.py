@@ -20,7 +20,7 @@ from eth_account.messages import encode_defunct, encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from hydra_node.chain.files import private_directory, write_private
+from hydra_node.chain.files import create_private, private_directory
 from hydra_node.chain.password import Password
 from hydra_node.errors import HydraError
 
@@ -193,14 +193,18 @@ class WalletStore:
 
     def _store(self, name: str, wallet: Wallet, password: Password) -> Wallet:
         path = self._path(name)
+        taken = WalletExists(f"the wallet {name!r} exists", remedy=f"choose another name, or move {path} away")
         if path.exists():
-            raise WalletExists(f"the wallet {name!r} exists", remedy=f"choose another name, or move {path} away")
+            raise taken
         if not password:
             raise BadWallet("a wallet needs a password", expected="at least one character")
         kdf, work = _WORK[self._kdf]
         keystore = wallet._account.encrypt(password, kdf=kdf, iterations=work)
         private_directory(self._directory)
-        write_private(path, json.dumps(keystore).encode())
+        try:
+            create_private(path, json.dumps(keystore).encode())
+        except FileExistsError:
+            raise taken from None
         return wallet
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +54,7 @@ def send_from_two_processes(network: Network, directory: Path, count: int, how: 
     senders = [
         subprocess.Popen(
             [sys.executable, "-c", SEND_MANY, *arguments],
-            env={"HYDRA_PASSWORD": PASSWORD},
+            env={**os.environ, "HYDRA_PASSWORD": PASSWORD},
             stderr=subprocess.PIPE,
             text=True,
         )

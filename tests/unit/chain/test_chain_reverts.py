@@ -1,8 +1,11 @@
+from string import Formatter
+
 import pytest
 from eth_abi.abi import encode
 
 from hydra_node.chain.abi import all_errors
-from hydra_node.chain.reverts import revert_data, reverted, words
+from hydra_node.chain.enums import Role
+from hydra_node.chain.reverts import _SENTENCES, revert_data, reverted, words
 from hydra_node.chain.rpc import RpcError
 
 ACCOUNT = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
@@ -29,6 +32,14 @@ def test_every_error_of_the_contracts_makes_a_sentence(error) -> None:
     assert list(shown.error_args) == [param.name for param in error.params]
     assert "\n" not in str(shown)
     assert "{" not in str(shown)
+
+
+def test_roles_amounts_and_times_are_shown_as_people_write_them() -> None:
+    error = reverted("StakeManager.withdraw", data_of("StillThawing", 1, ACCOUNT, 1_800_000_000))
+    assert error.error_args["role"] is Role.TRAINER
+    assert str(error).endswith("the trainer stake can be withdrawn from 2027-01-15 08:00:00 UTC")
+    short = reverted("StakeManager.requestWithdraw", data_of("InsufficientStake", 0, ACCOUNT, 10**18, 2 * 10**18))
+    assert str(short).endswith("the active validator stake is 1 HYDRA and 2 HYDRA are asked for")
 
 
 def test_texts_and_panics_are_decoded_too() -> None:
@@ -62,6 +73,16 @@ def test_the_data_is_found_where_each_node_puts_it(answer: dict[str, object]) ->
 def test_other_errors_of_a_node_are_no_reverts() -> None:
     assert revert_data(RpcError("eth_call", {"code": -32000, "message": "insufficient funds"})) is None
     assert revert_data(RpcError("eth_call", {"code": 3, "message": "execution reverted"})) == b""
+
+
+def test_every_sentence_fits_an_error_of_the_contracts() -> None:
+    """A renamed error or argument must not leave its sentence behind unused."""
+    args = {}
+    for error in all_errors().values():
+        args.setdefault(error.name, []).append({param.name for param in error.params})
+    for name, text in _SENTENCES.items():
+        used = {field for _, field, _, _ in Formatter().parse(text) if field}
+        assert any(used <= each for each in args[name]), name
 
 
 def test_names_become_words() -> None:

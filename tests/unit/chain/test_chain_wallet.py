@@ -3,6 +3,7 @@ import logging
 import pickle
 import stat
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,18 @@ def test_a_wallet_is_never_overwritten(store: WalletStore) -> None:
     with pytest.raises(WalletExists):
         store.import_key("ada", KEY, PASSWORD)
     assert store.load("ada", PASSWORD) == first
+
+
+def test_of_many_that_make_the_same_wallet_at_once_one_succeeds(store: WalletStore) -> None:
+    def make(_: int) -> str | None:
+        try:
+            return store.new("ada", PASSWORD).address
+        except WalletExists:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        (made,) = [address for address in pool.map(make, range(8)) if address]
+    assert store.load("ada", PASSWORD).address == made
 
 
 def test_a_wallet_that_is_not_there_is_named(store: WalletStore) -> None:
