@@ -114,7 +114,7 @@ class Hivemind:
 
     async def store(self, number: int) -> None:
         writer = self._nodes[number % len(self._nodes)]
-        expires = self._module.get_dht_time() + TTL
+        expires = self._module.utils.get_dht_time() + TTL
         stores = [writer.store(f"bench/{number}/{n}", b"v" * 100, expires, return_future=True) for n in range(BATCH)]
         await asyncio.to_thread(lambda: [future.result() for future in stores])
 

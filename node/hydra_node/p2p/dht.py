@@ -21,27 +21,29 @@ log = logging.getLogger(__name__)
 
 MAX_PIECES = 64
 MAX_STORED = 64
+MIN_PATIENCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class DhtOptions:
     """Times in seconds.
 
-    `answer`: deadline of one datagram. `straggler`: how long a lookup that heard others waits for the last ones.
+    `answer`: deadline of one datagram. `straggler`: the longest that a lookup which heard others waits for the last.
+    `silence`: how long a node that did not answer is left out, unless it is heard.
     `replicas`: how many nodes hold a record. Published values are sent again after `republish`, twice that, and so
     on until a third of their life, because a young network changes quickly. `patrol`: how often known bootstrap
     addresses are asked again once the node has joined, so that halves of a split network meet.
     """
 
-    answer: float = 1.5
+    answer: float = 2.0
     straggler: float = 0.25
-    silence: float = 30.0
+    silence: float = 10.0
     replicas: int = 8
     alpha: int = 6
     republish: float = 5.0
     retry: float = 0.25
     longest_retry: float = 5.0
-    patrol: float = 30.0
+    patrol: float = 10.0
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class _Published:
     ttl: float
     due: float
     interval: float
+    spread: bool = False
 
 
 class Dht:
@@ -96,9 +99,11 @@ class Dht:
             raise BadRecord(f"a DHT lifetime of {ttl:g} s", expected=f"1 to {MAX_TTL}")
         record = self._make(key, value, ttl)
         interval = min(self._options.republish, ttl / 3)
-        self._published[key] = _Published(value, ttl, self._now() + interval, interval)
+        item = self._published[key] = _Published(value, ttl, self._now() + interval, interval)
         self._spread.set()
-        return await self._store(record)
+        count = await self._store(record)
+        item.spread = count > 0
+        return count
 
     def withdraw(self, key: str) -> None:
         """Stop publishing; what others hold expires by itself."""
@@ -192,7 +197,10 @@ class Dht:
 
     async def _walk(self, target: bytes, ask: Callable[[Contact], Coroutine[Any, Any, Answer | None]]) -> list[Contact]:
         """Ask one node after another, nearer and nearer; the nearest that answered."""
-        start = [contact for contact in self._protocol.near(target) if not self._protocol.is_silent(contact)]
+        began = self._now()
+        known = self._protocol.near(target)
+        # if all seem silent, it is more likely this node that was cut off
+        start = [contact for contact in known if not self._protocol.is_silent(contact)] or known
         walk = Walk(target, self._protocol.node_id, start, width=self._options.replicas, alpha=self._options.alpha)
         underway: dict[asyncio.Task[Answer | None], Contact] = {}
         try:
@@ -201,7 +209,7 @@ class Dht:
                     underway[asyncio.create_task(ask(contact))] = contact
                 if not underway:
                     return walk.nearest()
-                patience = self._options.straggler if walk.settled and walk.nearest() else None
+                patience = self._patience(began) if walk.settled and walk.nearest() else None
                 done, _ = await asyncio.wait(underway, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     for contact in underway.values():
@@ -211,6 +219,10 @@ class Dht:
                     self._report(walk, underway.pop(task), task.result())
         finally:
             await _cancel(underway)
+
+    def _patience(self, began: float) -> float:
+        """How long to wait for the last ones: twice as long as the others took, within bounds."""
+        return min(self._options.straggler, max(MIN_PATIENCE, 2 * (self._now() - began)))
 
     def _report(self, walk: Walk, contact: Contact, answer: Answer | None) -> None:
         if answer is None or answer.sender != contact.node_id:
@@ -245,14 +257,22 @@ class Dht:
         return last
 
     def _welcome(self, contact: Contact) -> None:
-        """Hand a new node what belongs to it, if this node is the one nearest to it (Kademlia, section 2.5)."""
+        """Hand a new node the records that belong to it.
+
+        Of several holders only the one nearest to the record does (Kademlia, section 2.5), and its publisher, whom a
+        young network may have left with few holders.
+        """
         now = self._clock()
+        for item in self._published.values():
+            if not item.spread:
+                item.due = self._now()
+        mine = {location_of(key) for key in self._published}
         for location in self._storage.locations():
             near = [c for c in self._protocol.near(location, self._options.replicas + 1) if c != contact]
             own = Contact(self._protocol.node_id, "", 0).distance(location)
             nearest = not near or own < near[0].distance(location)
             belongs = len(near) < self._options.replicas or contact.distance(location) < near[-1].distance(location)
-            if nearest and belongs:
+            if belongs and (nearest or location in mine):
                 self._protocol.hand_over(contact, self._storage.get(location, now))
         self._spread.set()
 
@@ -303,7 +323,7 @@ class Dht:
             return
         item.interval = min(item.interval * 2, item.ttl / 3)
         item.due = self._now() + item.interval
-        await self._store(self._make(key, item.value, item.ttl))
+        item.spread = await self._store(self._make(key, item.value, item.ttl)) > 0
 
     def _stored_addresses(self) -> list[Address]:
         stored = read_json(self._state_file) if self._state_file is not None else None

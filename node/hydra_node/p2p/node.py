@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 PEER_TTL = 3600.0
 BOOK_SECONDS = 30.0
 _PORT_TRIES = 20
+_RESOLVE_PAUSES = (0.2, 0.4, 0.8, 1.6)
 _addresses_decoder = msgspec.msgpack.Decoder(list[str])
 
 
@@ -204,7 +205,16 @@ class PeerNode:
         fresh = [address for address in await self.resolve(peer_id) if address not in known]
         if failure is not None and not fresh:
             raise failure
-        return await self._transport.connect(peer_id, fresh)
+        return await self._transport.connect(peer_id, fresh or await self._await_address(peer_id))
+
+    async def _await_address(self, peer_id: PeerId) -> Sequence[PeerAddress]:
+        """The addresses of a peer that may have started this moment, so that the DHT does not know it yet."""
+        for pause in _RESOLVE_PAUSES:
+            await asyncio.sleep(pause)
+            found = self._book.get(peer_id) or await self.resolve(peer_id)
+            if found:
+                return found
+        return ()
 
     async def _keep_book(self) -> None:
         while True:

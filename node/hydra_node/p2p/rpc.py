@@ -10,7 +10,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Annotated, cast
 
@@ -277,8 +277,12 @@ class DhtProtocol(asyncio.DatagramProtocol):
 
 def contacts_of(answer: Answer) -> list[Contact]:
     """The nodes an answer names, as far as their addresses are IP literals."""
-    found = []
-    for node_id, host, port in answer.nodes:
-        with suppress(ValueError):
-            found.append(Contact(node_id, str(ip_address(host)), port))
-    return found
+    return [Contact(node_id, host, port) for node_id, host, port in answer.nodes if _is_ip_literal(host)]
+
+
+@lru_cache(maxsize=4096)
+def _is_ip_literal(host: str) -> bool:
+    try:
+        return str(ip_address(host)) == host
+    except ValueError:
+        return False

@@ -10,6 +10,7 @@ import pytest
 from p2p_world import address_of, peer, until
 
 from hydra_node.p2p.blocks import PROTOCOL, PROVIDER_PREFIX, BlockExchange, Have, Want
+from hydra_node.p2p.connection import Handler
 from hydra_node.p2p.errors import RemoteError
 from hydra_node.p2p.frames import Message
 from hydra_node.p2p.host import Host
@@ -35,7 +36,7 @@ async def known_to(exchange: BlockExchange, root: Cid, count: int) -> bool:
     return len(await exchange.providers(root)) == count
 
 
-def lying(store: BlockStore) -> tuple[list[Cid], object]:
+def lying(store: BlockStore) -> tuple[list[Cid], Handler]:
     """A handler that sends blocks of the right size with one wrong bit, and notes what it was asked."""
     asked: list[Cid] = []
 
@@ -50,12 +51,22 @@ def lying(store: BlockStore) -> tuple[list[Cid], object]:
     return asked, serve
 
 
+def counted(handler: Handler, served: dict[PeerId, int], name: PeerId) -> Handler:
+    """The same handler, counting its calls under `name`."""
+
+    async def serve(sender: PeerId, message: Message) -> Message | None:
+        served[name] = served.get(name, 0) + 1
+        return await handler(sender, message)
+
+    return serve
+
+
 async def test_a_file_comes_whole_from_two_providers_of_which_one_lies(tmp_path: Path) -> None:
     store, root = filled(tmp_path / "honest")
     async with peer() as honest, peer(honest) as liar, peer(honest) as reader:
         await BlockExchange(honest, store).provide(root)
         asked, serve = lying(store)
-        liar.handle(PROTOCOL, serve)  # type: ignore[arg-type]  # the handler's type is hidden in the pair
+        liar.handle(PROTOCOL, serve)
         await liar.dht.publish(PROVIDER_PREFIX + str(root), b"", 600)
         mine = BlockStore(tmp_path / "mine")
         exchange = BlockExchange(reader, mine)
@@ -84,13 +95,7 @@ async def test_two_honest_providers_share_the_load(tmp_path: Path) -> None:
     async with peer() as one, peer(one) as two, peer(one) as reader:
         for node in (one, two):
             exchange = BlockExchange(node, store)
-            inner = exchange._serve
-
-            async def count(sender: PeerId, message: Message, node=node, inner=inner) -> Message:  # type: ignore[no-untyped-def]
-                served[node.peer_id] = served.get(node.peer_id, 0) + 1
-                return await inner(sender, message)
-
-            node._handlers[PROTOCOL] = count
+            node._handlers[PROTOCOL] = counted(node._handlers[PROTOCOL], served, node.peer_id)
             await exchange.provide(root)
         mine = BlockStore(tmp_path / "mine")
         await BlockExchange(reader, mine).fetch_all(root, 60)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -99,7 +100,7 @@ def test_an_abandoned_message_leaves_its_turn_to_the_next() -> None:
     outbox = Outbox()
     sent: list[int] = []
     items = [
-        Outgoing(s, encode_head(s, head(3 * CHUNK)), memoryview(bytes(3 * CHUNK)), lambda s=s: sent.append(s))
+        Outgoing(s, encode_head(s, head(3 * CHUNK)), memoryview(bytes(3 * CHUNK)), partial(sent.append, s))
         for s in range(MAX_LARGE + 1)
     ]
     for item in items:
