@@ -250,7 +250,11 @@ class Transport:
 
     def _tell_disconnected(self, peer_id: PeerId) -> None:
         for callback in list(self._disconnect_callbacks):
-            callback(peer_id)
+            try:
+                callback(peer_id)
+            except Exception:
+                # one listener's fault must not keep the others from hearing
+                log.exception("a disconnect callback failed")
 
     # dialling
 
