@@ -20,7 +20,7 @@ from validator_world import HYDRA, World, digits_files, eventually, running_worl
 from hydra_node.campaigns.claims import claim_everything
 from hydra_node.chain import actions
 from hydra_node.chain.bindings.structs import TrainingTerms
-from hydra_node.chain.clock import chain_time
+from hydra_node.chain.clock import chain_time, wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, Role, State
 from hydra_node.chain.history import History
@@ -141,14 +141,19 @@ async def test_honest_trainers_are_paid_and_the_cheat_is_banned(world: World) ->
         swarm.train(4)
         validators[1].kill()
         validators[1].start()
-        await round_of([0, 1], 4, 7)
-        await eventually(lambda: settled(1), "the last settlement", 90, validators[0])
-        assert history.find("RoundSettled", jobId=job_id)[1].args["last"]
+        await round_of([0], 4, 7)
+        posted = await asyncio.to_thread(chain_time, sponsor.rpc)
+        await asyncio.to_thread(wait_until, sponsor.rpc, posted + 6, 60)
+        await round_of([1], 4, 7)
+        await eventually(lambda: settled(1), "the settlement of all steps", 90, validators[0])
+        assert not history.find("RoundSettled", jobId=job_id)[1].args["last"], "the second one could still post"
+        await eventually(lambda: settled(2), "the last settlement", 90, validators[0])
+        assert history.find("RoundSettled", jobId=job_id)[2].args["last"]
         assert sponsor.escrow.job(job_id).state == State.SETTLED
 
         paid = [await claim_everything(client, host.ipfs) for client in clients]
         # Eight samples a step from each of three, then twelve from each of two.
         assert paid == [{job_id: RATE * (4 * 8 + 4 * 12)}] * 2 + [{}]
         fees = [await claim_everything(world.client(name), host.ipfs) for name in NAMES[1:3]]
-        assert fees == [{job_id: 2 * FEE}] * 2
+        assert fees == [{job_id: 3 * FEE}] * 2
         assert [validator.stop() for validator in validators] == [130, 130]

@@ -13,7 +13,7 @@ from hydra_node.chain.events import Event
 from hydra_node.chain.rewards import RewardTree
 from hydra_node.storage import dag
 from hydra_validator.audit.settlement import Settlement, Terms, Work, settle
-from hydra_validator.audit.windows import active_validators, funded, windows
+from hydra_validator.audit.windows import Window, active_validators, due, funded, windows
 
 ANN, BEN, EVE, VAL = ("0x" + letter * 40 for letter in "abef")
 TERMS = Terms(chain_id=1337, job_id=7, rate_per_sample=10, audit_fee=500)
@@ -60,6 +60,23 @@ def test_every_post_counts_in_exactly_one_round(times: list[int], seconds: int) 
     for earlier, later in itertools.pairwise(found):
         assert later.posts[0].timestamp > earlier.cutoff
         assert all(p.timestamp <= earlier.cutoff for p in earlier.posts)
+
+
+def test_a_round_is_due_after_its_cutoff_and_stragglers_get_a_last_chance() -> None:
+    found = windows([post(10), post(30), post(70)], post_seconds=6)
+
+    def at(now: int, number: int, complete: bool = False) -> Window | None:
+        return due(found, number, now, complete=complete, patience=20)
+
+    assert at(16, 0) is None
+    assert at(17, 0) == found[0]
+    assert at(36, 1) is None and at(37, 1, complete=True) == found[1], "a straggler posted in time"
+    late = at(57, 2, complete=True)
+    assert late == Window(2, found[1].seed, 56, ()), "nobody did: a round without posts closes the job"
+    assert at(56, 2, complete=True) is None
+    assert at(77, 2) == found[2], "while steps are missing, posts always count"
+    assert at(1000, 3) is None
+    assert due([], 0, 5, complete=False, patience=20) is None
 
 
 def test_auditors_are_those_with_active_stake_at_the_cutoff() -> None:

@@ -119,8 +119,9 @@ class Material:
     def _next(self, log: Log | None) -> Entry | None:
         """The entry that comes next in the log, the best one if several can."""
         best: tuple[int, bytes, Entry] | None = None
-        for candidate in self._after.get(log.head if log else NO_DIGEST, {}).values():
-            votes, entry = _proved(candidate, log)
+        candidates = self._after.get(log.head if log else NO_DIGEST, {})
+        for candidate in candidates.values():
+            votes, entry = _proved(candidate, log, rivals=len(candidates) > 1)
             if entry is not None and (best is None or (votes, candidate.digest) > best[:2]):
                 best = votes, candidate.digest, entry
         return best[2] if best else None
@@ -144,8 +145,11 @@ def vector_digest_of(data: bytes) -> bytes:
     return vectors.vector_digest(vectors.from_bytes(data)) if len(data) % 4 == 0 else b""
 
 
-def _proved(candidate: _Candidate, log: Log | None) -> tuple[int, Entry | None]:
-    """The most valid votes that any certificate shows, with the entry it makes; (0, None) if none holds."""
+def _proved(candidate: _Candidate, log: Log | None, *, rivals: bool) -> tuple[int, Entry | None]:
+    """The most valid votes that any certificate shows, with the entry it makes; (0, None) if none holds.
+
+    Votes matter among rivals only: without any, the first certificate that holds will do.
+    """
     best: tuple[int, Entry | None] = 0, None
     shown = candidate.record
     for proof in candidate.certificates.values():
@@ -159,6 +163,8 @@ def _proved(candidate: _Candidate, log: Log | None) -> tuple[int, Entry | None]:
                 log.check(entry)
         except CollectiveError:
             continue
+        if not rivals:
+            return 1, entry
         votes = _valid_votes(proof, shown, view.members)
         if votes > best[0]:
             best = votes, entry

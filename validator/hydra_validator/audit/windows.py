@@ -40,6 +40,20 @@ def windows(posts: Iterable[Event], post_seconds: int) -> list[Window]:
     return found
 
 
+def due(found: Sequence[Window], number: int, now: int, *, complete: bool, patience: int) -> Window | None:
+    """Round `number`, if it can be settled at chain time `now`.
+
+    Once the round before held the records of all steps (`complete`), only those who post within `patience` seconds of
+    its cutoff are still waited for. If nobody does, a round without posts closes the job; later posts do not count.
+    """
+    candidate = found[number] if number < len(found) else None
+    if complete and 0 < number <= len(found):
+        limit = found[number - 1].cutoff + patience
+        if candidate is None or candidate.posts[0].timestamp > limit:
+            candidate = Window(number, found[number - 1].seed, limit, ())
+    return candidate if candidate is not None and now > candidate.cutoff else None
+
+
 def active_validators(events: Iterable[Event], until: int) -> list[str]:
     """Who has active validator stake after the blocks up to chain time `until`: addresses in lower case, sorted.
 
