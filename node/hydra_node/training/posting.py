@@ -22,10 +22,11 @@ class PostRefused(HydraError):
 
 
 class Account(NamedTuple):
-    """In whose name segments are posted: the job and the peer that wrote the journal."""
+    """In whose name segments are posted: the job and the peer that wrote the journal. `steps` are the job's."""
 
     job_id: int
     peer: str
+    steps: int
     round_steps: int
 
 
@@ -51,13 +52,24 @@ class SegmentPoster:
         """A step was added to the journal."""
         self._news.set()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the journal holds the job's last step."""
+        return self._journal.last + 1 == self._account.steps
+
     async def run(self) -> None:
-        """Posts each round once it is whole, until cancelled. Raises PostRefused when the chain takes no more."""
-        while True:
+        """Posts each round once it is whole, but the last one; returns when the last step is in the journal.
+
+        The last one is for `finish`, which names the model in it. Raises PostRefused when the chain takes no more.
+        """
+        ended = False
+        while not ended:
             await self._news.wait()
             self._news.clear()
+            ended = self.ended
             for first, last in self._journal.unposted(self._account.round_steps):
-                await self._post_patiently(first, last)
+                if last + 1 < self._account.steps:
+                    await self._post_patiently(first, last)
 
     async def finish(self, checkpoint: str, timeout: float) -> None:
         """Posts the rest at the end of the training, `checkpoint` (a CID) in the last segment.

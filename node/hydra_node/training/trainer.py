@@ -144,13 +144,13 @@ class Trainer:
     async def _train(self, job: Job) -> tuple[int, bool]:
         """Trains until the last step, the job's end on chain or a ban; the steps applied, whether banned."""
         folder = self._options.folder / f"job-{job.job_id}"
-        account = Account(job.job_id, str(self._host.peer_id), job.spec.round_steps)
+        account = Account(job.job_id, str(self._host.peer_id), job.spec.steps, job.spec.round_steps)
         with contextlib.ExitStack() as stack:
             journal = stack.enter_context(Journal(folder / "journal"))
             lines = stack.enter_context(metrics.MetricsFile(folder / "metrics.jsonl"))
             poster = SegmentPoster(self._host.ipfs, self._client, journal, account, self._report)
 
-            if journal.last + 1 == job.spec.steps:
+            if poster.ended:
                 # An earlier process ended between the last step and the post of it.
                 await self._post_rest(poster, job.job_id, "")
                 return job.spec.steps, False
@@ -177,12 +177,10 @@ class Trainer:
             banned = await asyncio.to_thread(self._client.training.is_banned, job.job_id, self._client.address)
             if banned:
                 self._report("banned", f"banned from job {job.job_id}", {"job": job.job_id})
-            elif steps == job.spec.steps:
-                await self._finish(job, workload, poster)
             return steps, banned
 
     async def _work(self, job: Job, workload: TrainingWorkload, poster: SegmentPoster) -> None:
-        """Runs the collective with the poster and the watch beside it; whichever has reason to ends all three."""
+        """Runs the collective and the poster to their ends, or until the watch or a failure ends them."""
         swarm = swarm_id(self._client.deployment.chain_id, self._registry, job.job_id)
         self._known = await self._roster(job.job_id)
         # More than half of those who joined: so that no two groups of them begin two trainings.
@@ -191,31 +189,31 @@ class Trainer:
         collective = Collective(self._host.node, self._host.identity, swarm, workload, options)
         workload.lineage = lambda: collective.lineage
         training = asyncio.create_task(collective.run(job.spec.steps, eject=self._is_shut_out), name="training")
-        tasks = [
-            training,
-            asyncio.create_task(self._watch(job.job_id), name="watch"),
-            asyncio.create_task(self._post(poster), name="posting"),
-        ]
+        posting = asyncio.create_task(self._post(job, workload, poster), name="posting")
+        watch = asyncio.create_task(self._watch(job.job_id), name="watch")
+        # Who is through with one still has the other to do: to help others catch up, or to post.
+        both = asyncio.gather(training, posting)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([both, watch], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             collective.leave()
             await asyncio.wait([training], timeout=LEAVE_SECONDS)
             raise
         finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
+            both.cancel()
+            watch.cancel()
+            results = await asyncio.gather(both, training, posting, watch, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError | Ejected):
                 raise result
 
-    async def _post(self, poster: SegmentPoster) -> None:
+    async def _post(self, job: Job, workload: TrainingWorkload, poster: SegmentPoster) -> None:
         try:
             await poster.run()
+            await self._finish(job, workload, poster)
         except PostRefused as refused:
-            # The watch knows why, and ends the training.
-            self._report("post_refused", str(refused), {})
+            # The watch finds out why, and ends the training.
+            self._report("post_refused", str(refused), {"job": job.job_id})
             await asyncio.Event().wait()
 
     def _is_shut_out(self, peer: str) -> bool:

@@ -12,7 +12,7 @@ from hydra_node.storage.unixfs import cid_of
 from hydra_node.training.journal import Journal, JournalEntry, read_segment
 from hydra_node.training.posting import Account, PostRefused, SegmentPoster
 
-ACCOUNT = Account(7, "12D3", 4)
+ACCOUNT = Account(7, "12D3", 12, 4)
 
 
 class Outside:
@@ -64,15 +64,14 @@ async def test_each_whole_round_is_posted_once(tmp_path: Path) -> None:
         fill(journal, range(6))
         posting.wake()
         await until(lambda: outside.posts)
-        fill(journal, range(6, 9))
+        fill(journal, range(6, 12))
         posting.wake()
-        await until(lambda: len(outside.posts) == 2)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait_for(task, 20)
+        assert len(outside.posts) == 2, "the last round waits for the model"
         await posting.finish("bafymodel", 20)
-    assert [(first, last) for first, last, _, _ in outside.posts] == [(0, 3), (4, 7), (8, 8)]
+    assert [(first, last) for first, last, _, _ in outside.posts] == [(0, 3), (4, 7), (8, 11)]
     segments = [read_segment(outside.stored[cid], digest) for _, _, digest, cid in outside.posts]
-    assert [entry.step for segment in segments for entry in segment.entries] == list(range(9))
+    assert [entry.step for segment in segments for entry in segment.entries] == list(range(12))
     assert [segment.checkpoint for segment in segments] == ["", "", "bafymodel"]
 
 
