@@ -1,11 +1,12 @@
 """One TLS connection as a stream of whole messages: reading frames, taking turns in writing them, staying alive."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from hydra_node.p2p.errors import PeerDisconnected, PeerError
+from hydra_node.p2p.errors import FrameError, PeerDisconnected, PeerError
 from hydra_node.p2p.frames import (
     Arrived,
     Event,
@@ -18,6 +19,8 @@ from hydra_node.p2p.frames import (
     encode_head,
 )
 from hydra_node.p2p.outbox import Outbox, Outgoing
+
+log = logging.getLogger(__name__)
 
 WRITE_BUFFER = 1024 * 1024
 TURN = 2 * 1024 * 1024
@@ -146,6 +149,8 @@ class Link(asyncio.BufferedProtocol):
         try:
             step()
         except PeerError as error:
+            if isinstance(error, FrameError):
+                log.warning("a connection is closed because the other side broke a rule: %s", error)
             self.fail(error)
 
     def _received(self, count: int) -> None:
