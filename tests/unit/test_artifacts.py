@@ -40,9 +40,7 @@ def test_the_shipped_artifacts_are_what_the_sources_compile_to(tmp_path: Path) -
 def test_the_plan_gives_every_constructor_its_arguments(step: dict[str, Any]) -> None:
     constructor = next(entry for entry in artifact(step["contract"])["abi"] if entry["type"] == "constructor")
     kinds = [parameter["type"] == "address" for parameter in constructor["inputs"]]
-    addresses = [
-        "address" in argument or argument["parameter"] in {"admin", "treasury"} for argument in step["args"]
-    ]
+    addresses = ["address" in argument or argument["parameter"] in {"admin", "treasury"} for argument in step["args"]]
     assert addresses == kinds
 
 
