@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hydra_node.chain.amounts import format_hydra
 from hydra_node.chain.clock import wait_until
@@ -194,7 +195,8 @@ class Trainer:
         # Who is through with one still has the other to do: to help others catch up, or to post.
         both = asyncio.gather(training, posting)
         try:
-            await asyncio.wait([both, watch], return_when=asyncio.FIRST_COMPLETED)
+            ends: list[asyncio.Future[Any]] = [both, watch]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             collective.leave()
             await asyncio.wait([training], timeout=LEAVE_SECONDS)
