@@ -453,6 +453,9 @@ class Member:
     def _send_missing(self, peer: str, height: int) -> None:
         assert self.log is not None
         entries = self.log.since(height, BATCH_BYTES)
+        if not entries and not self._is_member():
+            # two that catch up must not take each other for the swarm
+            return
         if entries is None:
             self._send((peer,), msg.Behind(height=self.log.height))
         else:
