@@ -4,8 +4,9 @@
     with launch(spec, log=Path("chain.log")) as chain:
         Rpc(chain.rpc_url)
 
-Each started chain has the developer accounts of `spec.mnemonic` with ether, and makes a block each `block_time`
-seconds, or one at once for each transaction with 0.
+Each started chain has the developer accounts of `spec.mnemonic` with ether. It makes a block each `block_time`
+seconds, empty or not (Ganache: one more for each transaction, see `hydra_node.devnet.ganache`); with 0, one for each
+transaction only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -100,6 +102,8 @@ class LocalChain:
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
+            if hasattr(os, "killpg"):
+                os.killpg(self.process.pid, signal.SIGKILL)  # its session: Ganache is a child of its heartbeat
             self.process.kill()
             self.process.wait()
 
@@ -172,8 +176,8 @@ def wait_ready(url: str, *, timeout: float) -> int:
 
 def answering(url: str) -> int | None:
     """The id of the chain at `url`, or None if none answers now."""
-    with contextlib.suppress(OSError, http.client.HTTPException, ValueError, TypeError):
-        return int(_post(url, "eth_chainId"), 16)
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return int(ask(url, "eth_chainId"), 16)
     return None
 
 
@@ -213,7 +217,8 @@ def _wait_until_ready(chain: LocalChain, log: Path, timeout: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _post(url: str, method: str) -> Any:
+def ask(url: str, method: str) -> Any:
+    """The result of a request without parameters. Raises OSError, and ValueError for what is no JSON-RPC answer."""
     parts = urlsplit(url)
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = connect(parts.hostname or "", parts.port, timeout=_REQUEST_SECONDS)
@@ -222,7 +227,7 @@ def _post(url: str, method: str) -> Any:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         return json.loads(connection.getresponse().read(1 << 16))["result"]
-    except KeyError as error:
+    except (KeyError, TypeError, http.client.HTTPException) as error:
         raise ValueError("not an answer of JSON-RPC") from error
     finally:
         connection.close()
@@ -238,10 +243,12 @@ def _embedded(spec: ChainSpec, port: str) -> Iterator[str]:
 
 
 def _ganache(spec: ChainSpec, port: str) -> Iterator[str]:
+    if spec.block_time:
+        yield from (sys.executable, "-m", "hydra_node.devnet.ganache", str(spec.block_time), f"http://127.0.0.1:{port}")
     yield from (node_program(), str(npm_package("ganache") / "dist" / "node" / "cli.js"))
     yield from ("--server.host", "127.0.0.1", "--server.port", port)
     yield from ("--chain.chainId", str(spec.chain_id), "--chain.networkId", str(spec.chain_id))
-    yield from ("--chain.hardfork", "london", "--miner.blockTime", str(spec.block_time))
+    yield from ("--chain.hardfork", "london", "--miner.blockTime", "0")
     yield from ("--miner.blockGasLimit", str(GAS_LIMIT), "--miner.callGasLimit", str(GAS_LIMIT))
     yield from ("--wallet.mnemonic", spec.mnemonic, "--wallet.totalAccounts", str(DEV_ACCOUNTS))
     yield from ("--wallet.defaultBalance", str(DEV_ETHER), "--logging.quiet")

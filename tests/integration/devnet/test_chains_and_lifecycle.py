@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from hydra_node.chain.clock import chain_time, wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
@@ -65,6 +67,15 @@ def test_the_contracts_deploy_and_nobody_administers_them(kind: str, tmp_path: P
             assert int(rpc.request("eth_getBalance", each, "latest"), 16) == 10**18
     assert chain.process is not None
     assert chain.process.returncode is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_goes_on_without_transactions(kind: str, tmp_path: Path) -> None:
+    with started(kind, tmp_path, block_time=1) as chain:
+        rpc = Rpc(chain.rpc_url)
+        first = chain_time(rpc)
+        wait_until(rpc, first + 3, timeout=30)
+        assert chain_time(rpc) <= time.time()
 
 
 def test_a_deployment_takes_one_block_of_a_second(tmp_path: Path) -> None:

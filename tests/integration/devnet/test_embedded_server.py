@@ -110,7 +110,7 @@ def test_it_introduces_itself(server: Server, web3: Web3) -> None:
     assert "py-evm" in web3.client_version
     assert server.ready["accounts"] == web3.eth.accounts
     assert web3.eth.accounts[0] == DEVELOPERS[0].address
-    assert web3.eth.get_balance(web3.eth.accounts[9]) == 10**6 * ETHER
+    assert web3.eth.get_balance(list(web3.eth.accounts)[9]) == 10**6 * ETHER
     assert web3.eth.syncing is False
 
 

@@ -33,6 +33,7 @@ ETHER = 10**18
 TEST_MNEMONIC = "test test test test test test test test test test test junk"
 DATABASE = "chain.sqlite"
 MNEMONIC_FILE = "mnemonic"
+_SHUTDOWN_SECONDS = 2.0
 
 
 class PortInUse(HydraError):
@@ -113,7 +114,7 @@ async def _serve_chain(options: Options, store: BlockStore, listener: socket.soc
     producer = BlockProducer(chain, pool, clock, options.block_time)
     addresses = [account.address for account in accounts]
     api = EthApi(chain, pool, producer, addresses)
-    runner = web.AppRunner(RpcServer(api.methods).application(), access_log=None)
+    runner = web.AppRunner(RpcServer(api.methods).application(), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import rlp  # type: ignore[import-untyped]  # it ships no types
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI, StateAPI
@@ -30,6 +31,7 @@ BASE_FEE = 7  # wei: the smallest that the fee rule neither lowers to zero nor m
 COINBASE = Address(bytes(12) + b"embedded")
 _CHAIN_ID_KEY = b"hydra:chain-id"
 _CACHED_BLOCKS = 512
+_CACHED_HEADERS = 8192
 
 Transaction = Waiting[SignedTransactionAPI]
 
@@ -79,6 +81,7 @@ class EvmChain:
         self._store = store
         self._chain_class: type[Chain] = _Chain.configure("EmbeddedChain", chain_id=chain_id)
         self._reader = self._chain_class(ReadView(store))
+        self._header_by_hash = lru_cache(maxsize=_CACHED_HEADERS)(self._reader.chaindb.get_block_header_by_hash)
         self._head = self._reader.get_canonical_head()
         self._cache: OrderedDict[Hash32, SealedBlock] = OrderedDict()
         self._cache_lock = threading.Lock()
@@ -110,14 +113,14 @@ class EvmChain:
     def header(self, block_hash: bytes) -> BlockHeaderAPI | None:
         """The header of a canonical block."""
         try:
-            header = self._reader.chaindb.get_block_header_by_hash(Hash32(block_hash))
+            header = self._header_by_hash(Hash32(block_hash))
         except HeaderNotFound:
             return None
         return header if self.hash_at(header.block_number) == header.hash else None
 
     def header_at(self, number: int) -> BlockHeaderAPI | None:
         block_hash = self.hash_at(number)
-        return None if block_hash is None else self._reader.chaindb.get_block_header_by_hash(block_hash)
+        return None if block_hash is None else self._header_by_hash(block_hash)
 
     def block(self, header: BlockHeaderAPI) -> SealedBlock:
         with self._cache_lock:
