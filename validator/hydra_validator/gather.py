@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -80,7 +81,7 @@ async def fetch_policy(watch: Watch, ipfs: IpfsClient, job_id: int) -> CampaignP
 async def gather(
     watch: Watch, ipfs: IpfsClient, job_id: int, opened: Event, *, max_items: int, timeout: float
 ) -> Gathered:
-    """Policy, reference and payloads of a campaign; a payload that cannot be had within `timeout` s is a fault.
+    """Policy, reference and payloads of a campaign; payloads that cannot be had within `timeout` s in all are faults.
 
     Policy and reference are needed by everybody: their absence raises, and the caller tries again.
     """
@@ -88,6 +89,7 @@ async def gather(
     packed = await asyncio.to_thread(ipfs.cat, Cid.parse(policy.reference), _limit(policy, MAX_REFERENCE))
     reference = items.unpack(packed, schema=policy.item_schema).items
     reveals = revealed(watch, job_id, opened)
+    deadline = time.monotonic() + timeout
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(event: Event) -> Submission:
@@ -96,7 +98,7 @@ async def gather(
         fault = _refusal(policy, event, max_items)
         if not fault:
             async with gate:
-                found, fault = await _fetch(ipfs, policy, event, timeout)
+                found, fault = await _fetch(ipfs, policy, event, deadline - time.monotonic())
         return Submission(submission_id, contributor, found, fault)
 
     async with asyncio.TaskGroup() as group:
@@ -124,6 +126,8 @@ async def _fetch(
     ipfs: IpfsClient, policy: CampaignPolicy, event: Event, timeout: float
 ) -> tuple[tuple[items.Item, ...], str]:
     """(items, "") or ((), why not)."""
+    if timeout <= 0:
+        return (), UNAVAILABLE
     count = int(event.args["itemCount"])
     try:
         cid = Cid.parse(str(event.args["cid"]))
@@ -153,4 +157,5 @@ def _open(policy: CampaignPolicy, event: Event, packed: bytes) -> tuple[tuple[it
 
 
 def _limit(policy: CampaignPolicy, count: int) -> int:
-    return count * (items.item_bytes(policy.item_schema) + _ITEM_OVERHEAD) + _PAYLOAD_OVERHEAD
+    size = count * (items.item_bytes(policy.item_schema) + _ITEM_OVERHEAD) + _PAYLOAD_OVERHEAD
+    return min(size, items.MAX_PAYLOAD_BYTES)

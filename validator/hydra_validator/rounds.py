@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from hydra_node.storage.ipfs import IpfsClient
-
 from hydra_node.chain.bindings.structs import Campaign
 from hydra_node.chain.enums import RoundState
 from hydra_node.chain.events import Event
@@ -19,6 +17,7 @@ from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.rewards import RewardTree
 from hydra_node.chain.secrets import SecretStore, Value
 from hydra_node.errors import HydraError
+from hydra_node.storage.ipfs import IpfsClient
 from hydra_validator.gather import gather
 from hydra_validator.scoring.report import Document, Round, build
 from hydra_validator.scoring.score import score_campaign, seed_of
@@ -26,6 +25,7 @@ from hydra_validator.watch import Report, TooLate, Watch
 
 FETCH_SHARE = 0.4  # of the commit window, for payloads to arrive; the rest is for scoring and committing
 RETRY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 30.0
 COPY_COMMITMENT = "copy-commitment"
 
 
@@ -77,14 +77,14 @@ class ScoringAgent:
         return None
 
     async def _follow(self, job: int) -> None:
+        pause = RETRY_SECONDS
         while True:
             try:
                 return await self.score(job)
-            except TooLate as error:
-                return self._report("scoring_missed", str(error), {"job": job})
             except HydraError as error:
                 self._report("scoring_failed", str(error), {"job": job})
-                await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
     async def score(self, job: int) -> None:
         """Take one campaign to its end, from wherever it stands."""
@@ -92,13 +92,19 @@ class ScoringAgent:
             return
         campaign = await asyncio.to_thread(self._client.submissions.campaign, job)
         opened = await self._opened(job, campaign)
-        if opened is None or self._client.address.lower() not in _lower(opened.args["committee"]):
+        if opened is None:
             return
         round_id = int(opened.args["roundId"])
-        if self._copies:
-            await self._copy(job, round_id, opened)
-        else:
-            await self._vote(job, campaign, round_id, opened)
+        try:
+            if self._client.address.lower() not in _lower(opened.args["committee"]):
+                self._report("not_on_committee", f"campaign {job}: others score it", {"job": job, "round": round_id})
+            elif self._copies:
+                await self._copy(job, round_id, opened)
+            else:
+                await self._vote(job, campaign, round_id, opened)
+        except TooLate as error:
+            # The round must end all the same, and anybody may end it.
+            self._report("scoring_missed", str(error), {"job": job, "round": round_id})
         await self._tally(job, round_id, opened)
 
     async def _opened(self, job: int, campaign: Campaign) -> Event | None:

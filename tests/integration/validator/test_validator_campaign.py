@@ -108,3 +108,22 @@ async def test_a_wallet_without_stake_is_told_so_in_one_line(world: World) -> No
         assert status == 2
         lines = validator.errors().strip().splitlines()
         assert len(lines) == 1 and "nothing at stake" in lines[0] and "--stake" in lines[0]
+
+
+async def test_bad_input_is_one_line_and_exit_2(world: World) -> None:
+    world.fund("validator-a")
+    home = world.folder / "validator-a"
+    wrong = world.folder / "wrong"
+    wrong.write_text("not the password")
+    for options, told in (
+        (("--rpc", "http://127.0.0.1:1"), "127.0.0.1:1"),
+        (("--deployment", str(world.folder / "nowhere.json")), "nowhere.json"),
+        (("--password-file", str(wrong)), "password"),
+        (("--stake", "much"), "much"),
+        ((), "not a peer id"),
+    ):
+        (home / "errors.txt").unlink(missing_ok=True)
+        validator = world.validator("validator-a", "/ip4/127.0.0.1/tcp/1/p2p/x", *options)
+        assert await asyncio.to_thread(validator.process.wait, 60) == 2, validator.errors()  # type: ignore[union-attr]  # just started
+        lines = validator.errors().strip().splitlines()
+        assert len(lines) == 1 and told in lines[0], lines

@@ -23,6 +23,7 @@ from hydra_validator.audit.windows import Window, active_validators, due, funded
 from hydra_validator.watch import Report, TooLate, Watch
 
 RETRY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 15.0
 PATIENCE_SECONDS = 12  # chain time after a round's cutoff for missing segments to appear
 REATTEST_SECONDS = 10  # chain time without a quorum after which everything is computed afresh
 LATE_POSTS = 3  # times `postSeconds`: how long the last step's stragglers are waited for
@@ -54,12 +55,14 @@ class AuditAgent:
         return next((job_id for job_id in opened if job_id not in seen), None)
 
     async def _follow(self, job_id: int) -> None:
+        pause = RETRY_SECONDS
         while True:
             try:
                 return await JobAudit(self._watch, self._ipfs, self._report, job_id).run()
             except HydraError as error:
                 self._report("audit_failed", str(error), {"job": job_id})
-                await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
 
 class JobAudit:
