@@ -24,7 +24,8 @@ from hydra_node.errors import HydraError
 
 TIMEOUT = 120.0
 POLL_SECONDS = 0.1
-BUMP_SECONDS = 45.0
+BUMP_SECONDS = 8.0
+BUMP_BLOCKS = 4
 _GAS_MARGIN = (6, 5)
 _NONCE_ATTEMPTS = 5
 _KNOWN = ("already known", "already imported", "known transaction", "alreadyknown")
@@ -117,8 +118,9 @@ class Receipt:
 class Sender:
     """Sends from one account. Thread-safe, and safe beside other processes that use the same `state_dir`.
 
-    `decoder` turns the logs of receipts into events; without one receipts have none. `bump_seconds` is the time after
-    which a transaction that is in no block is offered again with higher fees.
+    `decoder` turns the logs of receipts into events; without one receipts have none. A transaction that is in
+    no block after `bump_seconds` and `bump_blocks` further blocks is offered again with higher fees: nodes do forget
+    transactions, and prices rise.
     """
 
     def __init__(
@@ -129,12 +131,14 @@ class Sender:
         *,
         decoder: LogDecoder | None = None,
         bump_seconds: float = BUMP_SECONDS,
+        bump_blocks: int = BUMP_BLOCKS,
     ) -> None:
         self._rpc = rpc
         self._wallet = wallet
         self._state_dir = state_dir
         self._decoder = decoder
         self._bump_seconds = bump_seconds
+        self._bump_blocks = bump_blocks
         self._times = decoder.times if decoder else BlockTimes(rpc)
         self._nonces = NonceKeeper(rpc, wallet.address, state_dir / "nonces")
 
@@ -144,7 +148,14 @@ class Sender:
 
     def decoding(self, decoder: LogDecoder) -> Sender:
         """The same sender, whose receipts carry events."""
-        return Sender(self._rpc, self._wallet, self._state_dir, decoder=decoder, bump_seconds=self._bump_seconds)
+        return Sender(
+            self._rpc,
+            self._wallet,
+            self._state_dir,
+            decoder=decoder,
+            bump_seconds=self._bump_seconds,
+            bump_blocks=self._bump_blocks,
+        )
 
     def send(self, call: ContractCall, *, timeout: float = TIMEOUT, confirmations: int = 0) -> Receipt:
         """Simulate, send and wait.
@@ -192,6 +203,7 @@ class Sender:
         Raises `Reverted` when it was mined but failed, `TransactionTimeout`, `TransactionReplaced`.
         """
         started = offered = time.monotonic()
+        head = self._head()
         while True:
             raw = self._mined(sent)
             if raw is not None and self._is_deep(raw, confirmations):
@@ -202,8 +214,9 @@ class Sender:
             now = time.monotonic()
             if now - started >= timeout:
                 raise TransactionTimeout(sent, timeout)
-            if raw is None and now - offered >= self._bump_seconds:
-                sent, offered = self._bump(sent), now
+            late = raw is None and now - offered >= self._bump_seconds
+            if late and self._head() - head >= self._bump_blocks:
+                sent, offered, head = self._bump(sent), now, self._head()
             time.sleep(min(POLL_SECONDS, max(0.0, started + timeout - now)))
 
     def _fields(self, call: ContractCall) -> dict[str, str]:
@@ -273,7 +286,10 @@ class Sender:
     def _is_deep(self, raw: Mapping[str, Any], confirmations: int) -> bool:
         if not confirmations:
             return True
-        return int(self._rpc.request("eth_blockNumber"), 16) - int(raw["blockNumber"], 16) >= confirmations
+        return self._head() - int(raw["blockNumber"], 16) >= confirmations
+
+    def _head(self) -> int:
+        return int(self._rpc.request("eth_blockNumber"), 16)
 
     def _receipt(self, sent: Sent, raw: Mapping[str, Any]) -> Receipt:
         if int(raw["status"], 16) != 1:

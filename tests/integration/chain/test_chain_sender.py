@@ -140,7 +140,7 @@ def test_what_fails_only_when_mined_is_an_error_with_its_reason(anvil_network: N
 def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_network: Network, tmp_path: Path) -> None:
     network = anvil_network
     wallet, receiver = network.account().wallet, Wallet.create().address
-    sender = Sender(network.rpc, wallet, tmp_path, bump_seconds=0.0)
+    sender = Sender(network.rpc, wallet, tmp_path, bump_seconds=0.0, bump_blocks=0)
     with mining_stopped(network):
         sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
         with pytest.raises(TransactionTimeout, match="may still be mined") as caught:
@@ -157,7 +157,7 @@ def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_netw
 def test_a_transaction_whose_nonce_was_taken_is_named(anvil_network: Network, tmp_path: Path) -> None:
     network = anvil_network
     wallet, receiver = network.account().wallet, Wallet.create().address
-    sender = Sender(network.rpc, wallet, tmp_path / "ours", bump_seconds=0.0)
+    sender = Sender(network.rpc, wallet, tmp_path / "ours", bump_seconds=0.0, bump_blocks=0)
     with mining_stopped(network):
         sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
         network.rpc.request("anvil_dropTransaction", f"0x{sent.hashes[0].hex()}")
