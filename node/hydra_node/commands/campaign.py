@@ -87,9 +87,7 @@ def create(
     )
     table = tables.read_file(reference)
     small = table.features.dtype == "uint8"
-    schema = ItemSchema(
-        dtype="u1" if small else "f4", shape=table.features.shape[1:], scale=scale, classes=classes
-    )
+    schema = ItemSchema(dtype="u1" if small else "f4", shape=table.features.shape[1:], scale=scale, classes=classes)
     packed = read_reference(reference, schema)
     options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
     client = options.client()

@@ -36,6 +36,7 @@ def create(
     round_steps: Annotated[int, typer.Option("--round-steps", min=1, help="Steps of one settlement round.")] = 50,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the built-in job.")] = 1,
     audit_rate: Annotated[float, typer.Option("--audit-rate", min=0, max=1, help="Share that is audited.")] = 0.1,
+    min_trainers: Annotated[int, typer.Option("--min-trainers", min=1, help="Trainers that begin together.")] = 2,
     min_stake: Annotated[str, typer.Option("--min-stake", help="Stake that a trainer needs.")] = "100 HYDRA",
     penalty: Annotated[str, typer.Option("--penalty", help="Stake that a cheat loses.")] = "60 HYDRA",
     audit_fee: Annotated[str, typer.Option("--audit-fee", help="Fee of each auditor a round.")] = "5 HYDRA",
@@ -75,7 +76,13 @@ def create(
             raise BadChoice(f"{spec} cannot be read ({error.strerror})", remedy="check the path") from None
     elif dataset:
         job_spec = digits_spec(
-            dataset, seed=seed, steps=steps, round_steps=round_steps, audit_rate=audit_rate, scale=1.0
+            dataset,
+            seed=seed,
+            steps=steps,
+            round_steps=round_steps,
+            audit_rate=audit_rate,
+            scale=1.0,
+            min_trainers=min_trainers,
         )
     else:
         raise BadChoice("no job is described", remedy="give --spec FILE or --dataset CID")

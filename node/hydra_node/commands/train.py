@@ -18,6 +18,7 @@ from hydra_node.commands.options import (
     WalletOption,
     YesOption,
 )
+from hydra_node.commands.output import Output
 
 
 def stake_and_train(
@@ -45,6 +46,35 @@ def stake_and_train(
 
     Example: hydra-node stake-and-train --job auto --stake "100 HYDRA"
     """
-    del job, stake, cpu_limit, claim, adversary, wallet, rpc, deployment, keystore, password_file, data_dir
-    del bootstrap, listen, yes, as_json
-    raise typer.Exit(3)
+    from hydra_node.chain.amounts import format_hydra
+    from hydra_node.commands import session
+    from hydra_node.commands.money import BadChoice, confirm, positive_amount
+    from hydra_node.commands.node_options import NodeOptions
+    from hydra_node.training.adversary import Adversary
+    from hydra_node.training.trainer import Trainer, TrainerOptions
+    from hydra_node.training.workload import Manner
+
+    if job != "auto" and not (job.isdecimal() and int(job) > 0):
+        raise BadChoice(f"{job!r} is no job", expected="a number or auto", remedy="see: hydra-node job list")
+    wei = positive_amount(stake) if stake else 0
+    manner = Manner(cpu_limit=cpu_limit, adversary=Adversary.parse(adversary) if adversary else None)
+    node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
+    options = TrainerOptions(
+        folder=node.folder / "training",
+        job_id=None if job == "auto" else int(job),
+        stake=wei,
+        manner=manner,
+        claim=claim,
+    )
+    client = node.client()
+    if wei:
+        confirm(yes, as_json, f"Stake up to {format_hydra(wei)} from {client.address}?")
+    output = Output(as_json)
+
+    async def main() -> None:
+        async with node.host() as host:
+            output.event("trainer_started", f"peer {host.peer_id} at {host.address}", peer=str(host.peer_id))
+            outcome = await Trainer(host, client, options, output.reporter()).run()
+            output.event("done", "", job=outcome.job_id, steps=outcome.steps, claimed_wei=outcome.claimed)
+
+    session.run(main())

@@ -50,8 +50,8 @@ class Terms:
     """What the sponsor offers in the demo; amounts in wei, windows in seconds of chain time."""
 
     campaign_reward: int = 1_000 * HYDRA
-    commit_seconds: int = 16
-    reveal_seconds: int = 8
+    commit_seconds: int = 26
+    reveal_seconds: int = 12
     score_commit_seconds: int = 40
     score_reveal_seconds: int = 15
     bond: int = 2 * HYDRA

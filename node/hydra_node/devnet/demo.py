@@ -25,13 +25,13 @@ from hydra_node.devnet.cast import CONTRIBUTORS, EVERYONE, SPONSOR, TERMS, TRAIN
 from hydra_node.devnet.deploy import Funds, Parameters, deploy, fund
 from hydra_node.devnet.scenario import digits_scenario
 from hydra_node.devnet.supervisor import Event, Participant, ParticipantFailed, Supervisor
-from hydra_node.errors import HydraError
 
 NODE, VALIDATOR = "hydra_node", "hydra_validator"
 ETHER = 10**18
 LICENCE = "CC0-1.0"
 THAW_SECONDS = 30
 ACTIVATION_SECONDS = 2
+PORT_TRIES = 3
 
 Listener = Callable[[str, Event], None]
 Stage = Callable[[str], None]
@@ -140,18 +140,28 @@ class Demo:
         kind = chains.parse_kind(self.options.chain)
         if kind is None:
             return await asyncio.to_thread(chains.attach, self.options.chain)
+        for _ in range(PORT_TRIES):
+            started = await self._start_chain(kind)
+            if started is not None:
+                return started
+        raise ParticipantFailed("the chain ended at once", remedy=f"see {self.supervisor.log_dir / 'chain.log'}")
+
+    async def _start_chain(self, kind: chains.Kind) -> chains.LocalChain | None:
+        """The chain, or None when it ended at once: its port may have been taken since it was found free."""
         data = self.options.workspace / "chain"
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         spec = chains.ChainSpec(kind, block_time=1, data=data)
         todo = chains.command(spec)
         participant = await self.supervisor.start("chain", todo.arguments)
-        chain_id = asyncio.to_thread(chains.wait_ready, todo.rpc_url, timeout=chains.START_SECONDS)
-        try:
-            return chains.LocalChain(todo.rpc_url, await chain_id)
-        except HydraError:
-            if not participant.running:
-                raise ParticipantFailed("the chain ended at once", remedy=f"see {participant.log}") from None
-            raise
+        ready = asyncio.create_task(asyncio.to_thread(chains.wait_ready, todo.rpc_url, timeout=chains.START_SECONDS))
+        assert participant.process is not None
+        ended = asyncio.create_task(participant.process.wait())
+        await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            ready.cancel()
+            return None
+        ended.cancel()
+        return chains.LocalChain(todo.rpc_url, await ready)
 
     def _remove_contracts(self, deployment: Deployment, path: Path) -> None:
         removed = [name.removeprefix("contract:") for name in self.options.without if name.startswith("contract:")]
@@ -299,6 +309,7 @@ class Demo:
             *("--rate", f"{TERMS.rate_per_sample} wei", "--steps", str(TERMS.steps)),
             *("--round-steps", str(TERMS.round_steps), "--seed", str(self.options.seed)),
             *("--min-stake", f"{TERMS.trainer_min_stake} wei", "--penalty", f"{TERMS.trainer_penalty} wei"),
+            *("--min-trainers", str(len(self._wanted_of(TRAINERS)))),
             *("--audit-fee", f"{TERMS.audit_fee} wei", "--post-seconds", str(TERMS.post_seconds)),
             *("--timeout", "240", "--yes"),
         ]

@@ -82,14 +82,19 @@ class Participant:
         except TimeoutError as error:
             raise self._failed(f"is still running after {timeout:.0f} s") from error
 
+    def _keep(self, line: bytes) -> None:
+        with self.log.with_suffix(".jsonl").open("ab") as events:
+            events.write(line)
+
     def _failed(self, what: str) -> ParticipantFailed:
         tail = _tail(self.log)
         return ParticipantFailed(f"{self.name} {what}", remedy=f"see {self.log}" + (f": {tail}" if tail else ""))
 
     async def read(self, stream: asyncio.StreamReader, listener: Callable[[str, Event], None]) -> None:
-        """Keeps every JSON line of the process as an event until the stream ends."""
+        """Keeps every JSON line of the process as an event, and in a file, until the stream ends."""
         try:
             while line := await stream.readline():
+                self._keep(line)
                 try:
                     event = json.loads(line)
                 except ValueError:
