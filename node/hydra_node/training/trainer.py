@@ -156,8 +156,13 @@ class Trainer:
                 await self._post_rest(poster, job.job_id, "")
                 return job.spec.steps, False
 
+            told = journal.last
+
             def observe(step: StepReport) -> None:
                 poster.wake()
+                if step.step <= told:
+                    # Catching up over what an earlier process took part in.
+                    return
                 lines.write(step)
                 self._report("step", "", metrics.facts(step))
                 if self._on_step is not None:
