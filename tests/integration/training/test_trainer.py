@@ -117,3 +117,18 @@ async def test_a_banned_trainer_is_put_out_and_the_others_go_on(tmp_path: Path) 
         assert (await cheat.hear(is_("failed")))["error"] == "Banned"
         assert await cheat.end() == 2
         assert world.client(0).stakes.stake_of(Role.TRAINER, wallet(C).address) == STAKE - PENALTY
+
+
+async def test_a_trainer_that_is_told_to_stop_leaves_and_the_others_go_on_at_once(tmp_path: Path) -> None:
+    async with World.start(tmp_path) as world:
+        spec = await asyncio.to_thread(job_spec, world, 120)
+        trainers = [await world.train(account, cpu_limit=0.1) for account in (A, B, C)]
+        for trainer in trainers:
+            await trainer.hear(is_("waiting"))
+        await asyncio.to_thread(world.open_job, spec)
+        await trainers[2].hear(at(10))  # type: ignore[arg-type]  # a predicate
+        trainers[2].process.terminate()
+        await trainers[2].end(20)
+        assert not (tmp_path / f"trainer-{C}" / "errors.log").read_text().count("was never retrieved")
+        assert len(set(await trained(trainers[:2]))) == 1
+        assert trainers[0].steps()[-1]["peers"] == 2

@@ -43,6 +43,8 @@ async def main(options: dict[str, Any]) -> None:
 if __name__ == "__main__":
     try:
         asyncio.run(main(json.loads(Path(sys.argv[1]).read_text())))
+    except asyncio.CancelledError:
+        sys.exit(130)
     except HydraError as error:
         report("failed", str(error), {"error": type(error).__name__})
         sys.exit(2)
