@@ -24,6 +24,7 @@ from hydra_node.errors import HydraError
 
 if TYPE_CHECKING:
     from hydra_node.commands.node_options import NodeOptions
+    from hydra_node.commands.output import Output
     from hydra_validator.validator import ValidatorOptions
     from hydra_validator.watch import Report
 
@@ -82,7 +83,12 @@ def run(
         adversary=adversary.value if adversary else "",
     )
     node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
-    session.run(_serve(node, options, Output(as_json).reporter()))
+    session.run(_serve(node, options, _reporter(Output(as_json))))
+
+
+def _reporter(output: Output) -> Report:
+    """Programs get the sentence too: it is where a failure says its reason."""
+    return lambda kind, text, fields: output.event(kind, text, **{"message": text, **fields})
 
 
 async def _serve(node: NodeOptions, options: ValidatorOptions, report: Report) -> None:

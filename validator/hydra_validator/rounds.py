@@ -216,12 +216,13 @@ class ScoringAgent:
 
     async def _tally(self, job: int, round_id: int, opened: Event) -> None:
         """Tally as soon as it can be done, whoever does it first."""
-        by = int(opened.args["revealEnd"])
         members, quality = len(opened.args["committee"]), self._client.quality
 
         def due() -> bool | None:
             shown = len(self._watch.find("Revealed", "QualityRounds", roundId=round_id))
-            return shown >= members or self._watch.now >= by or self._is_over(job) or None
+            closed = self._watch.first("CommitsClosed", "QualityRounds", roundId=round_id) or opened
+            late = self._watch.now >= int(closed.args["revealEnd"])
+            return shown >= members or late or self._is_over(job) or None
 
         await self._watch.until(due, "the reveals")
         while not self._is_over(job):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from hydra_node.chain.bindings.structs import TrainingTerms
+from hydra_node.chain.contract import NoWallet
 from hydra_node.chain.events import Event
 from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.rewards import NO_ROOT, RewardTree
@@ -28,6 +29,8 @@ PATIENCE_SECONDS = 12  # chain time after a round's cutoff for missing segments 
 REATTEST_SECONDS = 10  # chain time without a quorum after which everything is computed afresh
 LATE_POSTS = 3  # times `postSeconds`: how long the last step's stragglers are waited for
 EXTRA_PAID_ROUNDS = 2  # rounds with an audit fee beyond those that the steps need
+_ATTEST_GAS = 1_000_000  # a settlement with 64 validators takes less; what is not used is not paid
+_BAN_GAS = 150_000
 _STAKE_EVENTS = ("Staked", "WithdrawRequested", "Withdrawn", "Slashed")
 _MONEY_EVENTS = ("JobOpened", "ToppedUp", "Refunded")
 _ROSTER_EVENTS = ("PeerBound", "TrainerJoined", "TrainerBanned")
@@ -74,6 +77,9 @@ class JobAudit:
         self._ipfs = ipfs
         self._report = report
         self._job_id = job_id
+        if watch.client.sender is None:
+            raise NoWallet("an auditor attests from a wallet", remedy="name one with --wallet")
+        self._sender = watch.client.sender
 
     async def run(self) -> None:
         """Attest every round until the job is settled."""
@@ -154,17 +160,13 @@ class JobAudit:
         """Put the evidence in the store and attest; False when the round was settled meanwhile."""
         cid = await asyncio.to_thread(self._ipfs.put_node, settlement.document)
         tree, number = settlement.tree, settlement.round_number
+        # An estimate is of no use: whether this attestation is the one that settles depends on what is mined before it.
+        gas = _ATTEST_GAS + _BAN_GAS * len(settlement.cheats)
+        call = self._client.training.call(
+            "attest", self._job_id, number, tree.root, tree.total, settlement.cheats, settlement.last, str(cid), gas=gas
+        )
         try:
-            await asyncio.to_thread(
-                self._client.training.attest,
-                self._job_id,
-                number,
-                tree.root,
-                tree.total,
-                settlement.cheats,
-                settlement.last,
-                str(cid),
-            )
+            await asyncio.to_thread(self._sender.send, call)
         except Reverted as error:
             if error.error_name not in {"WrongRound", "NotRunning"}:
                 raise
