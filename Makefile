@@ -99,11 +99,9 @@ test-unit: $(NODE)
 test-integration: $(NODE)
 	$(PYTEST) tests/integration -m "not slow"
 
-$(BROWNIE_HOME)/.ready: $(NODE) scripts/brownie_home.py
+# brownie's home is made anew each time, with a port that is free now.
+test-contracts: $(BROWNIE) $(NODE)
 	$(PY) scripts/brownie_home.py
-	@touch $@
-
-test-contracts: $(BROWNIE) $(BROWNIE_HOME)/.ready
 	$(BROWNIE_RUN) test tests/contracts --network hydra-test
 
 # --- the longer suites ----------------------------------------------------------------------------------------------
@@ -123,6 +121,10 @@ test-faults: $(NODE)
 contracts: $(NODE)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node scripts/compile.js
 	$(PY) -m hydra_node.chain.generate
+
+gas: $(BROWNIE) $(NODE)
+	$(PY) scripts/brownie_home.py
+	HYDRA_GAS_TABLE=write $(BROWNIE_RUN) test tests/contracts/test_gas.py --network hydra-test
 
 bench: $(NODE)
 	@mkdir -p build

@@ -114,6 +114,7 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         vote.content = commitment;
         record.committed += 1;
         emit Committed(roundId, msg.sender, commitment);
+        if (record.committed == record.members) _closeCommits(roundId, record);
     }
 
     /// @inheritdoc IQualityRounds
@@ -299,6 +300,15 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
     function _openRecord(uint256 roundId) private view returns (Record storage record) {
         record = _rounds[roundId];
         if (record.state != RoundState.Commit) revert RoundNotOpen(roundId);
+    }
+
+    /// @dev The reveal window keeps its length and begins now: nobody has to wait for a window that nobody needs. A silent
+    ///      member gains nothing by it, since its own commitment is what closes the window.
+    function _closeCommits(uint256 roundId, Record storage record) private {
+        uint40 closed = uint40(block.timestamp);
+        record.revealEnd -= record.commitEnd - closed;
+        record.commitEnd = closed;
+        emit CommitsClosed(roundId, closed, record.revealEnd);
     }
 
     function _voteOf(uint256 roundId) private view returns (Vote storage vote) {

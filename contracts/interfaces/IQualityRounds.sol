@@ -40,6 +40,8 @@ interface IQualityRounds {
         uint256 reserved
     );
     event Committed(uint256 indexed roundId, address indexed validator, bytes32 commitment);
+    /// @notice The last member has committed: the reveal window runs from now, with its full length.
+    event CommitsClosed(uint256 indexed roundId, uint40 commitEnd, uint40 revealEnd);
     event Revealed(
         uint256 indexed roundId, address indexed validator, bytes32 root, uint256 total, string evidenceCid
     );

@@ -148,6 +148,25 @@ def test_reveals_wait_until_no_commitment_can_follow(world):
         world.show(round_id, two, GOOD)
 
 
+def test_the_reveal_window_begins_with_the_last_commitment_and_keeps_its_length(world):
+    _, round_id = world.scored_campaign()
+    before = world.quality.round(round_id)
+    for validator in world.validators[:2]:
+        world.vote(round_id, validator, GOOD)
+    assert world.quality.round(round_id)[2:4] == before[2:4]
+    receipt = world.vote(round_id, world.validators[2], GOOD)
+    _, _, commit_end, reveal_end, *_ = world.quality.round(round_id)
+    assert commit_end == receipt.timestamp < before[2]
+    assert reveal_end - commit_end == before[3] - before[2]
+    for validator in world.validators[:2]:
+        world.show(round_id, validator, GOOD)
+    with reverts(revert_pattern="RevealsOpen: .*"):
+        world.quality.tally(round_id, {"from": world.stranger})
+    wait_until(reveal_end)
+    world.quality.tally(round_id, {"from": world.stranger})
+    assert stakes_of(world) == [100, 100, 60]
+
+
 @pytest.mark.parametrize(
     "change", [{"root": b"\x57" * 32}, {"total": 1}, {"cid": CID[:-1] + "a"}, {"salt": b"\x67" * 32}]
 )

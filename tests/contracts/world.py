@@ -150,9 +150,9 @@ class World:
 
     # --- scoring ---
 
-    def vote(self, round_id: int, validator: Any, verdict: Verdict) -> None:
+    def vote(self, round_id: int, validator: Any, verdict: Verdict) -> Any:
         commitment = self.quality.commitmentOf(round_id, validator, *verdict.wire())
-        self.quality.commit(round_id, commitment, {"from": validator})
+        return self.quality.commit(round_id, commitment, {"from": validator})
 
     def show(self, round_id: int, validator: Any, verdict: Verdict) -> Any:
         return self.quality.reveal(round_id, *verdict.wire(), {"from": validator})
