@@ -42,6 +42,7 @@ PRESENCE_TTL = 120.0
 SEARCH_SECONDS = 0.25
 LONGEST_SEARCH_SECONDS = 5.0
 LINGER_SECONDS = 30.0
+PARTING_SECONDS = 10.0
 MAX_VECTOR = 2**31
 
 OnCommit = Callable[[CommittedStep], None]
@@ -173,11 +174,14 @@ class Collective:
             if self._role is Role.LEFT:
                 return
             if self._role is Role.EJECTED:
+                # it still votes for the view without itself: the others may need its vote to go on
+                ends = ends if ends is not None else loop.time() + PARTING_SECONDS
+            if self._role is Role.EJECTED and (loop.time() >= (ends or 0.0) or not member.in_view):
                 raise Ejected(
                     f"this peer is shut out of the swarm after step {member.log.step if member.log else 0}",
                     remedy="see the job's events for the reason",
                 )
-            if member.done:
+            elif member.done:
                 ends = ends if ends is not None else loop.time() + LINGER_SECONDS
                 if loop.time() >= ends or not member.needed_by(loop.time()):
                     log.info("%d steps are done", until_step)

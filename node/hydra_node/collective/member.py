@@ -115,6 +115,11 @@ class Member:
         return Role.LEFT if self._leaving else Role.LEARNING
 
     @property
+    def in_view(self) -> bool:
+        """Whether this run of the peer is a member."""
+        return self._is_member()
+
+    @property
     def done(self) -> bool:
         """Whether the last step is committed and applied."""
         return self.log is not None and self.context.finished(self.log) and self.context.settled
@@ -171,7 +176,7 @@ class Member:
                 self.context.state_digest = digest
                 self._lacking_due |= self.done
                 self._check_state(step + isinstance(event, ev.Applied), digest, now)
-                if self.log is not None and not self._is_member():
+                if self.log is not None and not self._is_member() and not self._leaving:
                     self.learner.go_on(self.log, self._own_status(), now, self._send)
             case ev.StateTaken(step, state):
                 self._give_state(step, state)
@@ -412,7 +417,7 @@ class Member:
                 self._send(self.log.view.members, msg.Leave())
             if self._idle_beats >= 6:
                 self._send(sorted(self.discovered - set(self.log.view.members)), self._own_status())
-        else:
+        elif not self._leaving:
             self.learner.beat(self.log, self.discovered, self._own_status(), now, self._send)
         self.learner.repeat(now, self._send)
 
@@ -485,7 +490,7 @@ class Member:
                 self.learner.distrust(sender)
                 return
             self._advance(entry, now)
-        if not self._is_member():
+        if not self._is_member() and not self._leaving:
             self.learner.heard_height(sender, message.height)
             self.learner.go_on(self.log, self._own_status(), now, self._send)
 

@@ -1,6 +1,6 @@
 """One process of a small swarm: a least-squares model in numpy, trained by `Collective`; events as JSON lines.
 
-    python swarm_member.py KEYFILE BOOTSTRAP|- STEPS MIN_MEMBERS SECONDS_A_STEP
+python swarm_member.py KEYFILE BOOTSTRAP|- STEPS MIN_MEMBERS SECONDS_A_STEP
 """
 
 import asyncio
