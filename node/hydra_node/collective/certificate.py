@@ -53,7 +53,7 @@ def check(certificate: Certificate, record: Record, view: View, keys: Keys) -> N
     needed = view.majority
     if isinstance(record, ViewRecord) and record.view == GENESIS_VIEW:
         needed = len(view.members)
-    if record.view != GENESIS_VIEW and record.view != view.number:
+    if record.view not in {GENESIS_VIEW, view.number}:
         raise BadCertificate(f"a certificate of view {record.view}", expected=f"view {view.number}")
     message = ballot(record.swarm, record.view, record.height, certificate.attempt, wanted)
     valid = sum(

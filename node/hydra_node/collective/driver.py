@@ -58,6 +58,7 @@ class Collective:
         swarm_id: bytes,
         workload: Workload,
         options: Options | None = None,
+        *,
         on_commit: OnCommit | None = None,
     ) -> None:
         self._node = node
@@ -108,7 +109,13 @@ class Collective:
         self._eject = eject
         me = self._node.peer_id
         self._member = Member(
-            me, time.time_ns(), self._swarm, IdentityKeys(self._identity), self._options, eject, until_step
+            me,
+            time.time_ns(),
+            self._swarm,
+            IdentityKeys(self._identity),
+            self._options,
+            is_banned=eject,
+            until=until_step,
         )
         self._node.handle(self._protocol, self._receive)
         undo = self._node.on_disconnect(self._disconnected)
@@ -176,11 +183,11 @@ class Collective:
             if self._role is Role.EJECTED:
                 # it still votes for the view without itself: the others may need its vote to go on
                 ends = ends if ends is not None else loop.time() + PARTING_SECONDS
-            if self._role is Role.EJECTED and (loop.time() >= (ends or 0.0) or not member.in_view):
-                raise Ejected(
-                    f"this peer is shut out of the swarm after step {member.log.step if member.log else 0}",
-                    remedy="see the job's events for the reason",
-                )
+                if loop.time() >= ends or not member.in_view:
+                    raise Ejected(
+                        f"this peer is shut out of the swarm after step {member.log.step if member.log else 0}",
+                        remedy="see the job's events for the reason",
+                    )
             elif member.done:
                 ends = ends if ends is not None else loop.time() + LINGER_SECONDS
                 if loop.time() >= ends or not member.needed_by(loop.time()):

@@ -1,7 +1,7 @@
 """How a swarm begins: the first view is proposed by its smallest peer id and signed by all of its members.
 
-A peer signs for one proposer at a time and forgets it only after that proposer has been silent. Two halves that cannot see
-each other could each form a swarm; they find out when they meet, and the one that has committed nothing gives way.
+A peer signs for one proposer at a time and forgets it only after that proposer has been silent. Two halves that cannot
+see each other could each form a swarm; they find out when they meet, and the one that has committed nothing gives way.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,6 +26,7 @@ class Formation:
         swarm: bytes,
         keys: Keys,
         options: Options,
+        *,
         send: Callable[[Iterable[str], Message], None],
     ) -> None:
         self._me = me

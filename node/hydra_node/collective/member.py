@@ -1,6 +1,6 @@
 """One member of a swarm: a pure state machine, fed with events and the time, that says what is to be done.
 
-    member = Member(me, incarnation, swarm, keys, options, is_banned, until)
+    member = Member(me, incarnation, swarm, keys, options, is_banned=..., until=...)
     actions = member.handle(event, now)        # also with Tick() whenever member.wake_at has come
 
 It forms or joins a swarm, keeps its log, follows who is alive, catches up, and drives the slot of the current height.
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from hydra_node.batching.telemetry import Telemetry
 from hydra_node.collective import events as ev
 from hydra_node.collective import messages as msg
 from hydra_node.collective import round as rounds
@@ -37,6 +36,8 @@ MAX_EARLY = 1024
 BATCH_BYTES = 8 * 1024 * 1024
 EARLY_HEIGHTS = 2
 
+KeepUp = msg.Status | msg.Committed | msg.Behind | msg.StateRequest | msg.State
+
 
 class Member:
     """See the module. `log` is None until a swarm is formed or found; `role` and `wake_at` are for the driver."""
@@ -51,6 +52,7 @@ class Member:
         swarm: bytes,
         keys: Keys,
         options: Options,
+        *,
         is_banned: Callable[[str], bool] = lambda peer: False,
         until: int | None = None,
     ) -> None:
@@ -70,7 +72,7 @@ class Member:
         self.log: Log | None = None
         self.slot: Slot | None = None
         self.proposer: Proposer | None = None
-        self.formation = Formation(me, incarnation, swarm, keys, options, self._send)
+        self.formation = Formation(me, incarnation, swarm, keys, options, send=self._send)
         self.learner = Learner(self.context)
         self.discovered: set[str] = set()
         self.wake_at = float("-inf")
@@ -206,15 +208,33 @@ class Member:
 
     def _receive(self, sender: str, message: Message, now: float) -> None:
         match message:
-            case msg.Hello():
-                self._hello(sender, message, now)
-            case msg.Genesis() if self.log is None:
-                self.formation.genesis(sender, message, now)
-            case msg.GenesisVote() if self.log is None:
-                self.formation.vote(sender, message)
-                self._begin_from_formation(now)
-            case msg.Welcome() if self.log is None:
-                self._welcome(message.entry, now)
+            case msg.Hello() | msg.Genesis() | msg.GenesisVote() | msg.Welcome():
+                self._form(sender, message, now)
+            case msg.Status() | msg.Committed() | msg.Behind() | msg.StateRequest() | msg.State():
+                if self.log is not None:
+                    self._keep_up(sender, message, now)
+            case msg.Leave():
+                if self._in_view(sender):
+                    self.context.leaving.add(sender)
+            case _:
+                self._fenced(sender, message, now)
+
+    def _form(self, sender: str, message: msg.Hello | msg.Genesis | msg.GenesisVote | msg.Welcome, now: float) -> None:
+        """What is said before there is a swarm; afterwards only a greeting is answered."""
+        if isinstance(message, msg.Hello):
+            self._hello(sender, message, now)
+        elif self.log is not None:
+            return
+        elif isinstance(message, msg.Genesis):
+            self.formation.genesis(sender, message, now)
+        elif isinstance(message, msg.GenesisVote):
+            self.formation.vote(sender, message)
+            self._begin_from_formation(now)
+        else:
+            self._welcome(message.entry, now)
+
+    def _keep_up(self, sender: str, message: KeepUp, now: float) -> None:
+        match message:
             case msg.Status():
                 self._status(sender, message, now)
             case msg.Committed():
@@ -226,13 +246,6 @@ class Member:
                 self._state_requested(sender, now)
             case msg.State():
                 self._take_state(message, now)
-            case msg.Leave():
-                if self._in_view(sender):
-                    self.context.leaving.add(sender)
-            case msg.Hello() | msg.Genesis() | msg.GenesisVote() | msg.Welcome():
-                """Too late: the swarm exists."""
-            case _:
-                self._fenced(sender, message, now)
 
     def _fenced(self, sender: str, message: msg.Fenced, now: float) -> None:
         """Hands a message to the slot of its height; the next heights' wait, older ones are refused."""
@@ -350,10 +363,7 @@ class Member:
     def _contributed(self, step: int, ranges: Ranges, contribution: Contribution, now: float) -> None:
         if self.log is None or step < self.log.step:
             return
-        told = contribution.telemetry
-        telemetry = Telemetry(told.samples, told.compute_seconds, self._waited)
-        vector, samples = contribution.vector, contribution.samples
-        self.context.offer = rounds.make_offer(self.context, step, ranges, vector, samples, telemetry)
+        self.context.offer = rounds.make_offer(self.context, step, ranges, contribution, self._waited)
         self._contributed_at = now
 
     # who is there
@@ -450,10 +460,10 @@ class Member:
         elif status.height > self.log.height and self._is_member() and not self._lacking_told:
             self._lacking_told = True
             self._send((sender,), msgspec.structs.replace(self._own_status(), ask=True))
-        if status.height == self.log.height:
-            if self.slot is not None and self.proposer is not None and self._in_view(sender):
-                self.proposer.note_promised(status.promised)
-                self.slot.answer(sender, status)
+        same = status.height == self.log.height
+        if same and self.slot is not None and self.proposer is not None and self._in_view(sender):
+            self.proposer.note_promised(status.promised)
+            self.slot.answer(sender, status)
 
     def _send_missing(self, peer: str, height: int) -> None:
         assert self.log is not None

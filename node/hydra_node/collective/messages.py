@@ -59,7 +59,8 @@ class Status(_Message, frozen=True, tag=True, kw_only=True):
 
     `promised` is the attempt it takes part in (-1: none). `shards` are the senders whose shards it lacks as an owner,
     `parts` the owners whose part of the result it lacks, `value` the digest of a record whose bytes it lacks.
-    `ask` asks for the entries that the sender lacks, `follow` for those committed from now on; `ready` that it has caught up and wants to be a member.
+    `ask` asks for the entries that the sender lacks, `follow` for those committed from now on; `ready` says that it has
+    caught up and wants to be a member.
     """
 
     incarnation: Count
@@ -140,7 +141,7 @@ class Report(_Fenced, frozen=True, tag=True, kw_only=True):
 
 
 class Decide(_Fenced, frozen=True, tag=True, kw_only=True):
-    """The proposer's value: a step without its result yet, a step with it (taken over from earlier votes), or a view."""
+    """The proposer's value: a step still without its result, one with it (taken over from earlier votes), or a view."""
 
     record: Record
 

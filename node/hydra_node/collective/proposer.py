@@ -226,7 +226,7 @@ class Proposer:
             self._begin(now)
             return
         if all(owner in current.reports for owner in plan.owners):
-            record = current.decide(self.context, self.slot.log)
+            record = current.decide(self.slot.log)
             if record is not None:
                 self._decide(proposal, record)
             return

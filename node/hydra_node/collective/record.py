@@ -177,7 +177,7 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def binding_message(
+def binding_message(  # noqa: PLR0917 - the order is the one in which the fields are signed
     swarm: bytes, step: int, peer: str, incarnation: int, ranges: Ranges, samples: int, digest: bytes
 ) -> bytes:
     """The bytes by which `peer` vouches for a contribution."""

@@ -14,6 +14,7 @@ from hydra_node.collective.log import Log
 from hydra_node.collective.messages import Plan, Received, Report
 from hydra_node.collective.record import Binding, Ranges, StepRecord, View
 from hydra_node.collective.vectors import Vector
+from hydra_node.collective.workload import Contribution
 
 MAX_SIZE = 2**31
 
@@ -26,8 +27,10 @@ class Round:
     `parts` are the owners' sums. `record` is the leader's decision, still without the digest of the result.
     """
 
-    def __init__(self, plan: Plan, now: float) -> None:
+    def __init__(self, plan: Plan, context: Context, view: View, now: float) -> None:
         self.plan = plan
+        self._context = context
+        self._view = view
         self.started = now
         self.shards: dict[str, tuple[Received, Vector]] = {}
         self.half_at: float | None = None
@@ -41,7 +44,7 @@ class Round:
 
     # the owner
 
-    def take_shard(self, sender: str, binding: Binding, payload: bytes, me: str, context: Context, view: View) -> None:
+    def take_shard(self, sender: str, binding: Binding, payload: bytes) -> None:
         """Keeps a sender's numbers for the chunks that this member owns; a second, different binding is a fault."""
         known = self.shards.get(sender)
         if known is not None:
@@ -49,47 +52,50 @@ class Round:
                 fault = "it sent two different contributions"
                 self.shards[sender] = (Received(known[0].binding, 0.0, fault), known[1])
             return
-        numbers, fault = self._judge(sender, binding, payload, me, context, view)
+        numbers = vectors.from_bytes(b"")
+        fault = self._fault_in_claim(sender, binding) or self._fault_in_bytes(binding, payload)
+        if not fault:
+            numbers = vectors.from_bytes(payload)
         norm = 0.0 if fault else vectors.squared_norm(numbers)
         if not math.isfinite(norm):
             fault = "its numbers are not finite"
         self.shards[sender] = (Received(binding, 0.0 if fault else norm, fault), numbers)
 
-    def _judge(
-        self, sender: str, binding: Binding, payload: bytes, me: str, context: Context, view: View
-    ) -> tuple[Vector, str]:
-        nothing = vectors.from_bytes(b"")
+    def _fault_in_claim(self, sender: str, binding: Binding) -> str:
+        """What is wrong with what the sender signed; empty if nothing is."""
         ranges = self.plan.ranges.get(sender, ())
-        identity = (binding.swarm, binding.step, binding.peer, binding.incarnation, binding.ranges)
-        if identity != (context.swarm, self.plan.step, sender, view.incarnation(sender), ranges):
-            return nothing, "its contribution is for something else"
+        run = self._view.incarnation(sender)
+        told = (binding.swarm, binding.step, binding.peer, binding.incarnation, binding.ranges)
+        if told != (self._context.swarm, self.plan.step, sender, run, ranges):
+            return "its contribution is for something else"
         if not 0 < binding.size <= MAX_SIZE or not 0 <= binding.samples <= _length(ranges):
-            return nothing, "it claims more samples than it was given"
-        chunk = vectors.chunk_length(binding.size)
-        if len(binding.chunks) != math.ceil(binding.size / chunk):
-            return nothing, "its digests do not fit its size"
-        if not context.keys.verify(sender, binding.message(), binding.signature):
-            return nothing, "its signature is not valid"
-        start, stop = vectors.shards(binding.size, self.plan.owners).get(me, (0, 0))
+            return "it claims more samples than it was given"
+        if len(binding.chunks) != math.ceil(binding.size / vectors.chunk_length(binding.size)):
+            return "its digests do not fit its size"
+        if not self._context.keys.verify(sender, binding.message(), binding.signature):
+            return "its signature is not valid"
+        return ""
+
+    def _fault_in_bytes(self, binding: Binding, payload: bytes) -> str:
+        """Whether these are the numbers that were signed, for the chunks that this member owns."""
+        start, stop = vectors.shards(binding.size, self.plan.owners).get(self._context.me, (0, 0))
         if len(payload) != (stop - start) * vectors.DTYPE.itemsize:
-            return nothing, "its shard has the wrong length"
-        numbers = vectors.from_bytes(payload)
-        first = start // chunk
-        digests = vectors.chunk_digests(numbers, chunk)
-        if digests != binding.chunks[first : first + len(digests)]:
-            return nothing, "its bytes are not those that it signed"
-        return numbers, ""
+            return "its shard has the wrong length"
+        chunk = vectors.chunk_length(binding.size)
+        digests = vectors.chunk_digests(vectors.from_bytes(payload), chunk)
+        signed = binding.chunks[start // chunk : start // chunk + len(digests)]
+        return "" if digests == signed else "its bytes are not those that it signed"
 
     def note_arrival(self, expected: int, now: float) -> None:
         """Remembers when half of the contributions were there."""
         if self.half_at is None and 2 * len(self.shards) >= expected:
             self.half_at = now
 
-    def sum_part(self, me: str, order: Sequence[str]) -> bytes | None:
+    def sum_part(self, order: Sequence[str]) -> bytes | None:
         """The weighted mean over the chunks that this member owns; None if it lacks something for it."""
         record = self.record
         assert record is not None
-        start, stop = vectors.shards(record.size, record.owners).get(me, (0, 0))
+        start, stop = vectors.shards(record.size, record.owners).get(self._context.me, (0, 0))
         if not order:
             return vectors.to_bytes(vectors.weighted_mean([_zeros(stop - start)], [0], [1.0]))
         place = {peer: index for index, peer in enumerate(record.contributors)}
@@ -132,12 +138,13 @@ class Round:
         if self.reports_half_at is None and 2 * len(self.reports) >= len(self.plan.owners):
             self.reports_half_at = now
 
-    def decide(self, context: Context, log: Log) -> StepRecord | None:
+    def decide(self, log: Log) -> StepRecord | None:
         """The step's contributor set, weights and clip factors; None if not even the vector's size is known.
 
-        In the set is everyone whose contribution reached all owners, is finite, of the common size, alike everywhere and
-        computed from the common state.
+        In the set is everyone whose contribution reached all owners, is finite, of the common size, alike everywhere
+        and computed from the common state.
         """
+        context = self._context
         arrived, rejected = self._arrived(log.view)
         state = _most_common((r.state_digest for r in self.reports.values() if r.state_digest), context.state_digest)
         for peer in list(arrived):
@@ -195,10 +202,10 @@ class Round:
         return arrived, rejected
 
 
-def make_offer(
-    context: Context, step: int, ranges: Ranges, vector: Vector, samples: int, telemetry: Telemetry
-) -> Offer:
-    """Signs this member's work."""
+def make_offer(context: Context, step: int, ranges: Ranges, work: Contribution, waited: float) -> Offer:
+    """Signs this member's work; `waited` are the seconds that it waited for the others in the step before."""
+    vector, samples = work.vector, work.samples
+    telemetry = Telemetry(work.telemetry.samples, work.telemetry.compute_seconds, waited)
     size = len(vector)
     chunks = vectors.chunk_digests(vector, vectors.chunk_length(size))
     bare = Binding(context.swarm, step, context.me, context.incarnation, ranges, samples, size, chunks)

@@ -250,7 +250,7 @@ class World:
     def _start(self, index: int) -> None:
         name, run = self._name(index), next(self._runs)
         member = self._member_class(
-            name, run, SWARM, ToyKeys(name), self.options, lambda peer: False, self.schedule.steps
+            name, run, SWARM, ToyKeys(name), self.options, until=self.schedule.steps
         )
         machine = Machine(name, index, member, self.schedule.steps)
         self.machines[name] = machine
@@ -467,7 +467,7 @@ def plan(step: int, members: tuple[str, ...]) -> Mapping[str, Ranges]:
 
 
 def gradient(parameters: Vector, step: int, ranges: Ranges) -> Vector:
-    """Some vector that depends on state and samples, and on magnitudes far enough apart that the order of sums shows."""
+    """A vector that depends on state and samples, of magnitudes so far apart that the order of sums shows."""
     samples = sum(stop - start for start, stop in ranges)
     if not samples:
         return np.zeros(SIZE, dtype="<f4")

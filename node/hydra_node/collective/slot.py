@@ -27,7 +27,7 @@ from hydra_node.collective.messages import (
     Value,
     Vote,
 )
-from hydra_node.collective.record import Ranges, Record, StepRecord, ViewRecord
+from hydra_node.collective.record import Record, StepRecord, ViewRecord
 from hydra_node.collective.round import Round
 
 MAX_EARLY = 512
@@ -88,7 +88,7 @@ class Slot:
         if self.round is not None and self.round.plan.attempt == plan.attempt:
             self._report(self.round)
             return
-        self.round = Round(plan, now)
+        self.round = Round(plan, self.context, self.view, now)
         self.context.assignment = (plan.step, plan.ranges)
         self._replay(now)
 
@@ -101,7 +101,7 @@ class Slot:
             # any member may pass on an owner's part; what counts is that a majority votes for the same bytes
             self.round.parts.setdefault(message.owner, message.payload)
         elif sender in self.round.plan.participants:
-            self.round.take_shard(sender, message.binding, message.payload, self.context.me, self.context, self.view)
+            self.round.take_shard(sender, message.binding, message.payload)
 
     def _take_decision(self, sender: str, message: Decide, now: float) -> None:
         record = message.record
@@ -145,7 +145,7 @@ class Slot:
         self.context.send((sender,), promise)
 
     def _may_follow(self, sender: str) -> bool:
-        """A member helps a new proposer only if it, too, misses everyone before it; else one bad link deposes a leader."""
+        """A member helps a new proposer only if it, too, misses all before it: one bad link deposes no leader."""
         before = self.view.members[: self.view.members.index(sender)]
         return sender == self.context.me or all(self.context.missing(peer) for peer in before)
 
@@ -216,7 +216,7 @@ class Slot:
         if current.record is None:
             self._report_when_due(current, now)
         elif self.context.me not in current.parts:
-            part = current.sum_part(self.context.me, self._summation_order(current))
+            part = current.sum_part(self._summation_order(current))
             if part is not None:
                 current.parts[self.context.me] = part
                 message = Part(**self._fence(current), owner=self.context.me, payload=part)

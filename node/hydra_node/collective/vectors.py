@@ -55,7 +55,7 @@ def from_bytes(raw: bytes | bytearray | memoryview) -> Vector:
 
 
 def shards(size: int, peers: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Who owns which numbers: (start, stop) by peer, equal up to one chunk. Peers that would own nothing are left out."""
+    """Who owns which numbers: (start, stop) by peer, equal up to one chunk; without peers that would own none."""
     chunk = chunk_length(size)
     count = math.ceil(size / chunk)
     cuts = [count * place // len(peers) for place in range(len(peers) + 1)]
@@ -70,7 +70,7 @@ def squared_norm(part: Vector) -> float:
 
 
 def weighted_mean(parts: Sequence[Vector], samples: Sequence[int], clips: Sequence[float]) -> Vector:
-    """sum(samples x clip x part) / sum(samples) in the order given, float64 inside, rounded once; zeros for no samples."""
+    """sum(samples x clip x part) / sum(samples) in the order given, in float64, rounded once; zeros for no samples."""
     total = sum(samples)
     result = np.zeros(len(parts[0]), dtype=np.float64)
     for part, count, clip in zip(parts, samples, clips, strict=True):

@@ -14,7 +14,7 @@ from hydra_node.collective.vectors import Vector, from_bytes
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One member's work for one step: the mean gradient over `samples` samples (float32, one dimension, fixed length)."""
+    """One member's work for one step: the mean gradient over `samples` samples (float32, one dimension)."""
 
     vector: Vector
     samples: int
@@ -23,7 +23,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class CommittedStep:
-    """An agreed step. `result` are little-endian float32 bytes; `contribution` this member's own, empty if none is in."""
+    """An agreed step. `result` is little-endian float32; `contribution` this member's own, empty if it is not in."""
 
     record: StepRecord
     certificate: Certificate
@@ -54,7 +54,7 @@ class CommittedStep:
 
 
 class Workload(Protocol):
-    """The training, as the collective sees it. Calls never overlap, except that `plan` may come while none else runs."""
+    """The training, as the collective sees it. Calls never overlap."""
 
     def plan(self, step: int, members: tuple[str, ...], telemetry: Mapping[str, Telemetry]) -> Mapping[str, Ranges]:
         """The leader's choice of sample positions for each member."""

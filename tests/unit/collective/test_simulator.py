@@ -82,7 +82,7 @@ def test_a_member_that_leaves_is_replaced_by_a_view_without_it() -> None:
             return actions
 
     world = World(Schedule(seed=10, peers=4, steps=5, limit=30.0), Leaver)
-    with pytest.raises(Violation, match="'peer00': \\(True, [23], 'left'\\)"):
+    with pytest.raises(Violation, match=r"'peer00': \(True, [23], 'left'\)"):
         # the world waits for all; the one that left is the only one not to finish
         world.run()
     others = [machine for name, machine in world.machines.items() if name != "peer00"]
@@ -199,7 +199,8 @@ def harsh(seed: int) -> list[Schedule]:
     drawn = Schedule.draw(seed, largest=5)
     start = 0.3 + seed * 0.02
     mute = Cut(frozenset({0}), frozenset({1, 2}), start, start + 9)
-    apart = (Cut(frozenset({1}), frozenset({2}), start, start + 5), Cut(frozenset({2}), frozenset({1}), start, start + 5))
+    one, two = frozenset({1}), frozenset({2})
+    apart = (Cut(one, two, start, start + 5), Cut(two, one, start, start + 5))
     return [
         Schedule(seed, 3, 3, delay=0.05, cuts=(mute, *apart), limit=60.0),
         drawn,

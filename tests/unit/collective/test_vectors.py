@@ -1,6 +1,7 @@
 """Sums, digests, shards and clip factors."""
 
 import hashlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ def test_shards_cover_a_vector_once_and_in_order(size: int, count: int) -> None:
     peers = [f"p{place}" for place in range(count)]
     layout = list(vectors.shards(size, peers).values())
     assert layout[0][0] == 0 and layout[-1][1] == size
-    assert all(one[1] == two[0] for one, two in zip(layout, layout[1:], strict=False))
+    assert all(one[1] == two[0] for one, two in pairwise(layout))
     chunk = vectors.chunk_length(size)
     assert max(stop - start for start, stop in layout) <= (size // chunk // count + 2) * chunk
 
