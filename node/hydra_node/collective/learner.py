@@ -51,7 +51,7 @@ class Learner:
             send(() if self._donor is None else (self._donor,), ask)
         if ready and not self._told_ready:
             self._told_ready = True
-            send(own.view.members[:1], msgspec.structs.replace(status, ready=True))
+            send(self._leader(own), msgspec.structs.replace(status, ready=True))
 
     def answered(self, sender: str, now: float) -> None:
         """The donor is alive."""
@@ -95,6 +95,11 @@ class Learner:
         """Asks again for a state that did not come."""
         if self.state_asked and now >= self._state_due:
             self.ask_state(list(self._state_from), now, send)
+
+    def _leader(self, own: Log) -> list[str]:
+        """The first member that is there: not an earlier run of this peer, nor one that is gone."""
+        gone = {self._context.me, *self._context.down}
+        return [peer for peer in own.view.members if peer not in gone][:1]
 
     def _choose(self, own: Log, discovered: Iterable[str], now: float) -> None:
         leader = own.view.members[0]

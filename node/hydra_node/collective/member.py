@@ -24,7 +24,7 @@ from hydra_node.collective.learner import Learner
 from hydra_node.collective.log import Entry, Log
 from hydra_node.collective.messages import Message
 from hydra_node.collective.options import Options
-from hydra_node.collective.proposer import Proposer
+from hydra_node.collective.proposer import Bystander, Proposer
 from hydra_node.collective.record import Ranges, StepRecord
 from hydra_node.collective.slot import Slot
 from hydra_node.collective.vectors import to_bytes
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 MAX_EARLY = 1024
 BATCH_BYTES = 8 * 1024 * 1024
 EARLY_HEIGHTS = 2
+STAND_IN_VIEW = 2
 
 KeepUp = msg.Status | msg.Committed | msg.Behind | msg.StateRequest | msg.State
 
@@ -308,10 +309,15 @@ class Member:
         self.context.down &= set(members)
         self.slot = self.proposer = None
         if self._is_member():
+            self.context.down.discard(self.context.me)
             self.slot = self.slot_class(self.context, self.log)
             self.proposer = self.proposer_class(self.slot)
         else:
             self._next_beat = now
+        if self._stands_in():
+            self.context.down.add(self.context.me)
+            self.slot = self.slot_class(self.context, self.log)
+            self.proposer = Bystander(self.slot)
         early, self._early = self._early, []
         for sender, message in early:
             self._fenced(sender, message, now)
@@ -399,6 +405,17 @@ class Member:
 
     def _is_member(self) -> bool:
         return self.log is not None and self.log.view.incarnation(self.context.me) == self.context.incarnation
+
+    def _stands_in(self) -> bool:
+        """Whether this run votes in the place of an earlier one that has forgotten everything.
+
+        Only in a view of two: there every vote of the other member is in every majority, so what it remembers is
+        all that could have been committed. Otherwise one death would end the swarm.
+        """
+        if self.log is None or len(self.log.view.members) != STAND_IN_VIEW or self._leaving:
+            return False
+        earlier = self.log.view.incarnation(self.context.me)
+        return earlier is not None and earlier < self.context.incarnation
 
     def _in_view(self, peer: str) -> bool:
         return self.log is not None and peer in self.log.view.members
@@ -571,7 +588,7 @@ class Member:
 
     def _tell_lacking(self) -> None:
         """Asks at once, but once a beat, for what is known to be lacking."""
-        if self._lacking_due and not self._lacking_told and self._is_member():
+        if self._lacking_due and not self._lacking_told and self.slot is not None:
             self._lacking_told = True
             self._send(self._peers(), self._own_status())
         self._lacking_due = False

@@ -104,7 +104,11 @@ class Proposer:
         return all(self.context.missing(peer) for peer in earlier)
 
     def _alive(self) -> int:
-        return sum(peer not in self.context.down for peer in self.view.members)
+        """Members that can vote; in a view of two a new run of the other stands in (`Member._stands_in`)."""
+        down = self.context.down
+        if len(self.view.members) == 2:
+            down = down - set(self.context.joining)
+        return sum(peer not in down for peer in self.view.members)
 
     def _begin(self, now: float, owners: tuple[str, ...] = ()) -> Proposal:
         """Opens this member's next attempt; `owners` limits who may own shards in it."""
@@ -260,3 +264,10 @@ class Proposer:
 
     def _fence(self, proposal: Proposal) -> dict[str, int]:
         return {"height": self.slot.log.height, "view": self.view.number, "attempt": proposal.attempt}
+
+
+class Bystander(Proposer):
+    """Of one that only votes in the place of its earlier run: it never proposes."""
+
+    def _acting(self) -> bool:
+        return False

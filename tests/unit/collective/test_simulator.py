@@ -57,6 +57,14 @@ def test_two_of_three_gone_is_a_named_wait() -> None:
     assert run(Schedule(seed=7, peers=3, steps=9, deaths=deaths, limit=60.0), options=THREE).waits
 
 
+@pytest.mark.parametrize("victim", [0, 1])
+def test_one_of_two_that_dies_and_returns_stands_in_for_itself(victim: int) -> None:
+    for after in range(1, 60):
+        death = Death(victim, after, after % 2 == 0, 1.5)
+        report = run(Schedule(seed=after, peers=2, steps=5, deaths=(death,), limit=60.0), options=TWO)
+        assert not report.waits
+
+
 def test_numbers_that_are_not_finite_are_rejected_by_name() -> None:
     schedule = Schedule(seed=8, peers=4, steps=3, bad=(2,))
     world = World(schedule)
@@ -89,6 +97,7 @@ def test_a_member_that_leaves_is_replaced_by_a_view_without_it() -> None:
     assert all(machine.step == 5 and machine.member.done for machine in others)
 
 
+TWO = simulator.Options(min_members=2)
 THREE = simulator.Options(min_members=3)
 
 
