@@ -50,10 +50,10 @@ class Terms:
     """What the sponsor offers in the demo; amounts in wei, windows in seconds of chain time."""
 
     campaign_reward: int = 1_000 * HYDRA
-    commit_seconds: int = 26
-    reveal_seconds: int = 12
-    score_commit_seconds: int = 40
-    score_reveal_seconds: int = 15
+    commit_seconds: int = 20
+    reveal_seconds: int = 8
+    score_commit_seconds: int = 60
+    score_reveal_seconds: int = 10
     bond: int = 2 * HYDRA
     validator_fee: int = 10 * HYDRA
     validator_penalty: int = 40 * HYDRA

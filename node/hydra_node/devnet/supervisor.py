@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,9 +83,9 @@ class Participant:
         except TimeoutError as error:
             raise self._failed(f"is still running after {timeout:.0f} s") from error
 
-    def _keep(self, line: bytes) -> None:
-        with self.log.with_suffix(".jsonl").open("ab") as events:
-            events.write(line)
+    def _keep(self, event: Event) -> None:
+        with self.log.with_suffix(".jsonl").open("a", encoding="utf-8") as events:
+            events.write(json.dumps({"at": round(time.time(), 3), **event}) + "\n")
 
     def _failed(self, what: str) -> ParticipantFailed:
         tail = _tail(self.log)
@@ -94,12 +95,12 @@ class Participant:
         """Keeps every JSON line of the process as an event, and in a file, until the stream ends."""
         try:
             while line := await stream.readline():
-                self._keep(line)
                 try:
                     event = json.loads(line)
                 except ValueError:
                     continue
                 if isinstance(event, dict):
+                    self._keep(event)
                     async with self._news:
                         self.events.append(event)
                         self._news.notify_all()
