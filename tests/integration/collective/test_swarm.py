@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -111,3 +112,20 @@ async def test_a_killed_member_comes_back_and_nobody_starts_again(swarm: Swarm) 
 
 async def test_a_killed_leader_is_replaced_and_comes_back(swarm: Swarm) -> None:
     await kill_one(swarm, leader=True)
+
+
+@pytest.mark.slow
+async def test_a_stopped_leader_is_replaced_fenced_and_comes_back(swarm: Swarm) -> None:
+    members = {}
+    for place in range(4):
+        member = await swarm.start(f"m{place}", seconds=0.2)
+        members[(await member.until("up"))["peer"]] = member
+    seen = await next(iter(members.values())).until("step", 5)
+    stopped = members.pop(seen["leader"])
+    stopped.process.send_signal(signal.SIGSTOP)
+    survivors = list(members.values())
+    await asyncio.gather(*(survivor.until("step", 15) for survivor in survivors))
+    assert all(said["leader"] != seen["leader"] for said in survivors[0].said if said.get("step", 0) == 15)
+    stopped.process.send_signal(signal.SIGCONT)
+    check_alike(await asyncio.gather(*(member.until("done") for member in (*survivors, stopped))))
+    assert all(survivor.steps == list(range(STEPS)) for survivor in survivors)
