@@ -2,13 +2,18 @@
 
 import pytest
 
-from hydra_node.collective import simulator
-from hydra_node.collective.events import Applied, Apply, Event
+from hydra_node.collective import certificate as certificates
+from hydra_node.collective import messages as msg
+from hydra_node.collective.events import Action, Applied, Apply, Event, LeaveRequested, Role
 from hydra_node.collective.member import Member
+from hydra_node.collective.options import Options
 from hydra_node.collective.proposer import Proposal, Proposer
+from hydra_node.collective.record import StepRecord
 from hydra_node.collective.round import Round
-from hydra_node.collective.simulator import Cut, Death, Pause, Schedule, Violation, World, run
+from hydra_node.collective.schedule import Cut, Death, Pause, Schedule
+from hydra_node.collective.simulator import Violation, World, run
 from hydra_node.collective.slot import Slot
+from hydra_node.collective.workload import CommittedStep
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -57,6 +62,25 @@ def test_two_of_three_gone_is_a_named_wait() -> None:
     assert run(Schedule(seed=7, peers=3, steps=9, deaths=deaths, limit=60.0), options=THREE).waits
 
 
+@pytest.mark.parametrize(("peers", "banned"), [(4, 2), (4, 0), (2, 1), (2, 0)])
+def test_a_banned_member_is_voted_out_and_not_let_in_again(peers: int, banned: int) -> None:
+    name = f"peer{banned:02d}"
+
+    class Judged(Member):
+        def handle(self, event: Event, now: float) -> list[Action]:
+            # members hear of the ban at different times
+            hears_at = 0.5 + 0.3 * int(self.context.me[-1])
+            self.context.is_banned = lambda peer: peer == name and now > hears_at
+            return super().handle(event, now)
+
+    world = World(Schedule(seed=11, peers=peers, steps=12), Judged)
+    world.run()
+    other = world.machines["peer01" if banned != 1 else "peer00"].member
+    assert other.log is not None and name not in other.log.view.members
+    assert any(getattr(entry.record, "removed", {}).get(name) == "banned" for entry in other.log.lineage)
+    assert world.machines[name].member.role is Role.EJECTED
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_one_of_two_that_dies_and_returns_stands_in_for_itself(victim: int) -> None:
     for after in range(1, 60):
@@ -83,10 +107,10 @@ def test_a_latecomer_is_admitted_while_nobody_stalls() -> None:
 
 def test_a_member_that_leaves_is_replaced_by_a_view_without_it() -> None:
     class Leaver(Member):
-        def handle(self, event: Event, now: float) -> list[simulator.Action]:
+        def handle(self, event: Event, now: float) -> list[Action]:
             actions = super().handle(event, now)
             if self.context.me == "peer00" and isinstance(event, Applied) and event.step == 1:
-                actions += super().handle(simulator.ev.LeaveRequested(), now)
+                actions += super().handle(LeaveRequested(), now)
             return actions
 
     world = World(Schedule(seed=10, peers=4, steps=5, limit=30.0), Leaver)
@@ -97,8 +121,8 @@ def test_a_member_that_leaves_is_replaced_by_a_view_without_it() -> None:
     assert all(machine.step == 5 and machine.member.done for machine in others)
 
 
-TWO = simulator.Options(min_members=2)
-THREE = simulator.Options(min_members=3)
+TWO = Options(min_members=2)
+THREE = Options(min_members=3)
 
 
 # planted bugs: each is one line that is wrong
@@ -110,7 +134,7 @@ class Unfenced(Slot):
     def _stale(self, attempt: int) -> bool:
         return False
 
-    def _take_plan(self, sender: str, plan: simulator.msg.Plan, now: float) -> None:
+    def _take_plan(self, sender: str, plan: msg.Plan, now: float) -> None:
         super()._take_plan(sender, plan, now)
         self.acceptor.promised = min(self.acceptor.promised, plan.attempt)
 
@@ -141,9 +165,9 @@ class Eager(Member):
         super()._settle(now)
         if self.slot is not None and self.log is not None:
             for record, result in self.slot.staged.values():
-                if isinstance(record, simulator.StepRecord) and record.step == self.log.step:
-                    proof = simulator.certificates.Certificate(b"", 0, 0, 0, {})
-                    self._actions.append(Apply(simulator.CommittedStep(record, proof, result, b"")))
+                if isinstance(record, StepRecord) and record.step == self.log.step:
+                    proof = certificates.Certificate(b"", 0, 0, 0, {})
+                    self._actions.append(Apply(CommittedStep(record, proof, result, b"")))
 
 
 class ArrivalOrder(Slot):
@@ -170,7 +194,7 @@ class TwoLeaders(Proposer):
 class Unlocked(Slot):
     """Tells a new proposer nothing of what it voted."""
 
-    def _take_prepare(self, sender: str, message: simulator.msg.Prepare) -> None:
+    def _take_prepare(self, sender: str, message: msg.Prepare) -> None:
         self.acceptor.voted = None
         super()._take_prepare(sender, message)
 
