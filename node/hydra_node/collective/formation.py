@@ -2,6 +2,8 @@
 
 A peer signs for one proposer at a time and forgets it only after that proposer has been silent. Two halves that cannot
 see each other could each form a swarm; they find out when they meet, and the one that has committed nothing gives way.
+If `min_members` is at least two thirds of all who may take part, at most one of two first views can have a majority:
+the other's members are among those that signed anew.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +15,7 @@ from hydra_node.collective.keys import Keys
 from hydra_node.collective.log import Entry
 from hydra_node.collective.messages import Genesis, GenesisVote, Hello, Message, Welcome
 from hydra_node.collective.options import Options
-from hydra_node.collective.record import GENESIS_VIEW, View, ViewRecord
+from hydra_node.collective.record import GENESIS_VIEW, ViewRecord
 
 
 class Formation:
@@ -40,6 +42,7 @@ class Formation:
         self._votes: dict[str, bytes] = {}
         self._attempt = 0
         self._signed: tuple[str, float] | None = None
+        self._newest = b""
         self.entry: Entry | None = None
 
     def hello(self, sender: str, message: Hello, now: float) -> None:
@@ -70,7 +73,7 @@ class Formation:
         if record != records.genesis(self._swarm, view.members, view.incarnations, record.attempt):
             return
         self._signed = (sender, now)
-        digest = records.digest(record)
+        digest = self._newest = records.digest(record)
         signature = self._keys.sign(self._ballot(record))
         self._send((sender,), GenesisVote(digest=digest, signature=signature))
 
@@ -84,6 +87,14 @@ class Formation:
         if self._keys.verify(sender, self._ballot(record), message.signature):
             self._votes[sender] = message.signature
         self._complete(record)
+
+    def gave_up(self, record: ViewRecord) -> bool:
+        """Whether this run signed that first view, but another one after it."""
+        return record.next.incarnation(self._me) == self._incarnation and records.digest(record) != self._newest
+
+    def new_run(self, incarnation: int) -> None:
+        """From now on this peer counts as started anew."""
+        self._incarnation = incarnation
 
     def beat(self, discovered: Iterable[str], now: float) -> None:
         """Greets again, proposes again."""
@@ -110,6 +121,7 @@ class Formation:
         self._attempt += 1
         self._proposed = (record, now)
         self._signed = (self._me, now)
+        self._newest = records.digest(record)
         self._votes = {self._me: self._keys.sign(self._ballot(record))}
         self._send(self._others(record), Genesis(record=record))
         self._complete(record)
@@ -126,8 +138,3 @@ class Formation:
 
     def _ballot(self, record: ViewRecord) -> bytes:
         return certificates.ballot(self._swarm, GENESIS_VIEW, 0, record.attempt, records.digest(record))
-
-
-def contains(view: View, peer: str, incarnation: int) -> bool:
-    """Whether this run of the peer is a member."""
-    return view.incarnation(peer) == incarnation

@@ -25,7 +25,7 @@ from hydra_node.collective.log import Entry, Log
 from hydra_node.collective.messages import Message
 from hydra_node.collective.options import Options
 from hydra_node.collective.proposer import Bystander, Proposer
-from hydra_node.collective.record import Ranges, StepRecord
+from hydra_node.collective.record import Ranges, StepRecord, ViewRecord
 from hydra_node.collective.slot import Slot
 from hydra_node.collective.vectors import to_bytes
 from hydra_node.collective.workload import CommittedStep, Contribution
@@ -299,6 +299,10 @@ class Member:
         except (BadRecord, BadCertificate) as error:
             log.warning("a peer's first view is refused: %s", error)
             return
+        if isinstance(entry.record, ViewRecord) and self.formation.gave_up(entry.record):
+            # it has promised its place to another first view: it is no member of this one, but may join it
+            self.context.incarnation += 1
+            self.formation.new_run(self.context.incarnation)
         self._enter(now)
 
     def _enter(self, now: float) -> None:

@@ -70,8 +70,10 @@ class Oracle:
             self._check_result(record, result)
 
     def watch(self, name: str, log: Log | None) -> None:
-        """All logs are prefixes of one."""
-        if log is not None and self._heads.setdefault(log.height, log.head) != log.head:
+        """All logs that hold more than a first view are prefixes of one."""
+        if log is None or log.height == 1:
+            return
+        if self._heads.setdefault(log.height, log.head) != log.head:
             self._fail(f"{name} has another log of {log.height} entries than someone before it")
 
     def _check_result(self, record: StepRecord, result: bytes) -> None:

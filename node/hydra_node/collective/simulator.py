@@ -9,6 +9,7 @@ The world delivers, delays, doubles, reorders and loses messages, cuts links one
 import hashlib
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,7 +73,9 @@ class World:
     def __init__(self, schedule: Schedule, member_class: type[Member] = Member, options: Options | None = None) -> None:
         self.schedule = schedule
         gone = sum(death.back is None for death in schedule.deaths)
-        self.options = options or Options(min_members=schedule.peers - gone)
+        # two thirds of all: so that two first views can never both have a majority
+        enough = max(schedule.peers - gone, math.ceil(2 * (schedule.peers + schedule.late) / 3))
+        self.options = options or Options(min_members=enough)
         self.now = 0.0
         self.machines: dict[str, Machine] = {}
         self.report = Report()
@@ -80,7 +83,7 @@ class World:
         self._rng = random.Random(schedule.seed * 7919 + 1)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._runs = itertools.count(1)
+        self._runs = itertools.count(1000, 1000)
         self._oracle = Oracle(schedule, self._fail)
         self._deaths = {self._name(death.peer): death for death in schedule.deaths}
         self._names = [self._name(index) for index in range(schedule.peers + schedule.late)]
@@ -247,6 +250,11 @@ class World:
 
     def _stuck(self) -> None:
         """Waiting is right only where the newest view has lost its majority for good, and then it must be said."""
+        present = [machine for machine in self.machines.values() if machine.alive]
+        if len(present) < self.options.min_members and all(m.member.role is Role.FORMING for m in present):
+            self.report.waits = True
+            self._note()
+            return
         logs = [machine.member.log for machine in self.machines.values() if machine.alive and machine.member.log]
         newest: View | None = max((log.view for log in logs), key=lambda view: view.number, default=None)
         if newest is not None:
