@@ -86,16 +86,7 @@ class LeaveRequested:
 
 
 Event = (
-    Received
-    | PeerDown
-    | Discovered
-    | Tick
-    | Planned
-    | Contributed
-    | Applied
-    | StateTaken
-    | Restored
-    | LeaveRequested
+    Received | PeerDown | Discovered | Tick | Planned | Contributed | Applied | StateTaken | Restored | LeaveRequested
 )
 
 # actions

@@ -335,8 +335,11 @@ class Member:
         if isinstance(record, StepRecord):
             self._apply(record, entry, now)
         else:
-            joined = {p for p, i in zip(record.next.members, record.next.incarnations, strict=True)
-                      if self.context.joining.pop(p, None) == i}
+            joined = {
+                p
+                for p, i in zip(record.next.members, record.next.incarnations, strict=True)
+                if self.context.joining.pop(p, None) == i
+            }
             self.context.down -= joined
             for peer in joined:
                 self._heard[peer] = now

@@ -141,9 +141,7 @@ class World:
 
     def _start(self, index: int) -> None:
         name, run = self._name(index), next(self._runs)
-        member = self._member_class(
-            name, run, SWARM, ToyKeys(name), self.options, until=self.schedule.steps
-        )
+        member = self._member_class(name, run, SWARM, ToyKeys(name), self.options, until=self.schedule.steps)
         machine = Machine(name, index, member, self.schedule.steps)
         self.machines[name] = machine
         others = tuple(peer for peer in self._names if peer != name)

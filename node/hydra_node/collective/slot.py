@@ -247,9 +247,7 @@ class Slot:
 
     def _lacking_shards(self, current: Round) -> tuple[str, ...]:
         down = self.context.down
-        return tuple(
-            peer for peer in current.plan.participants if peer not in current.shards and peer not in down
-        )
+        return tuple(peer for peer in current.plan.participants if peer not in current.shards and peer not in down)
 
     def _report(self, current: Round) -> None:
         offer = self.context.offer

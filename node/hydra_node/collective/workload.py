@@ -70,5 +70,3 @@ class Workload(Protocol):
 
     async def restore(self, step: int, state: bytes) -> bytes | None:
         """Goes to the state before `step`; returns its digest if it is known."""
-
-

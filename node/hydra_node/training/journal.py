@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
@@ -20,7 +20,7 @@ import msgspec
 from hydra_node.errors import HydraError
 
 MAX_FRAME = 1 << 30
-MAX_SEGMENT = 1 << 30
+MAX_SEGMENT = 1 << 26
 MAX_SEGMENT_STEPS = 100_000
 _FRAME = struct.Struct(">II")
 
@@ -62,11 +62,23 @@ class Posted(msgspec.Struct, frozen=True, tag="posted"):
     cid: str
 
 
-class SegmentDocument(msgspec.Struct, frozen=True):
-    """What a trainer uploads for a round.
+class SegmentEntry(msgspec.Struct, frozen=True):
+    """A step in a segment: a journal entry without its vectors; `sent` says whether there was a contribution."""
 
-    `views` are all changes of view that it knew, from the first; `checkpoint` is the final model's CID in the last
-    segment, else empty.
+    step: int
+    record: bytes
+    certificate: bytes
+    sent: bool
+    pre_digest: bytes
+    post_digest: bytes
+
+
+class SegmentDocument(msgspec.Struct, frozen=True):
+    """What a trainer uploads for a round; its hash is on chain.
+
+    `views` are all changes of view that it knew, from the first. `results` and `contributions` are CIDs of files:
+    the agreed gradients of the entries, and what this trainer sent in those with `sent`, one after the other. The
+    latter is empty when it sent none. `checkpoint` is the final model's CID in the last segment, else empty.
     """
 
     version: int
@@ -75,17 +87,26 @@ class SegmentDocument(msgspec.Struct, frozen=True):
     first: int
     last: int
     views: tuple[JournalView, ...]
-    entries: tuple[JournalEntry, ...]
+    entries: tuple[SegmentEntry, ...]
+    results: str
+    contributions: str
     checkpoint: str = ""
 
 
 class Segment(NamedTuple):
-    """A segment's bytes and their SHA-256, which goes on chain."""
+    """A segment's document and its SHA-256, which goes on chain."""
 
     first: int
     last: int
     document: bytes
     digest: bytes
+
+
+class SegmentFiles(NamedTuple):
+    """The two files of a segment. All trainers that took part in the same steps have the same `results`."""
+
+    results: bytes
+    contributions: bytes
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -194,12 +215,20 @@ class Journal:
             rounds.setdefault(step // round_steps, []).append(step)
         return [(steps[0], steps[-1]) for number, steps in sorted(rounds.items()) if ended or number < whole]
 
-    def segment(self, first: int, last: int, *, job: str, peer: str, checkpoint: str = "") -> Segment:
-        """The entries of first..last as one document for the store."""
-        entries = tuple(self.entries(first, last))
+    def files(self, first: int, last: int) -> SegmentFiles:
+        """The vectors of first..last, for the store."""
+        return files_of(self.entries(first, last))
+
+    def segment(
+        self, first: int, last: int, *, job: str, peer: str, results: str, contributions: str, checkpoint: str = ""
+    ) -> Segment:
+        """The document of first..last; `results` and `contributions` are the CIDs of its files."""
+        entries = tuple(bare(entry) for entry in self.entries(first, last))
         with self._lock:
             views = tuple(self._views)
-        document = _encoder.encode(SegmentDocument(1, job, peer, first, last, views, entries, checkpoint))
+        document = _encoder.encode(
+            SegmentDocument(1, job, peer, first, last, views, entries, results, contributions, checkpoint)
+        )
         return Segment(first, last, document, hashlib.sha256(document).digest())
 
     def _load(self) -> int:
@@ -233,11 +262,27 @@ class Journal:
         return entry
 
 
-def read_segment(document: bytes, digest: bytes) -> SegmentDocument:
-    """Reads a segment fetched from the store; `digest` is what the chain says.
+def bare(entry: JournalEntry) -> SegmentEntry:
+    """What a segment's document says of an entry."""
+    return SegmentEntry(
+        entry.step, entry.record, entry.certificate, bool(entry.contribution), entry.pre_digest, entry.post_digest
+    )
 
-    Checks the hash, the bounds and that the steps rise within first..last; records and signatures are the
-    reader's to check.
+
+def files_of(entries: Iterable[JournalEntry]) -> SegmentFiles:
+    """The vectors of these entries, one after the other."""
+    results, contributions = bytearray(), bytearray()
+    for entry in entries:
+        results += entry.result
+        contributions += entry.contribution
+    return SegmentFiles(bytes(results), bytes(contributions))
+
+
+def read_segment(document: bytes, digest: bytes) -> SegmentDocument:
+    """Reads a segment's document fetched from the store; `digest` is what the chain says.
+
+    Checks the hash, the bounds and that the steps rise within first..last; records, signatures and the files are
+    the reader's to check.
     """
     if len(document) > MAX_SEGMENT or hashlib.sha256(document).digest() != digest:
         raise BadJournal("a segment does not hash to the digest on chain", expected=f"sha-256 {digest.hex()}")
@@ -251,10 +296,11 @@ def read_segment(document: bytes, digest: bytes) -> SegmentDocument:
         or len(steps) > MAX_SEGMENT_STEPS
         or steps != sorted(set(steps))
         or any(not segment.first <= step <= segment.last for step in steps)
+        or bool(segment.contributions) != any(entry.sent for entry in segment.entries)
     ):
         raise BadJournal(
             f"a segment of steps {segment.first} to {segment.last} is malformed",
-            expected="version 1 and rising steps within its range",
+            expected="version 1, rising steps within its range, and a file for what was sent",
         )
     return segment
 

@@ -95,7 +95,17 @@ class SegmentPoster:
 
     def _post(self, first: int, last: int, checkpoint: str) -> None:
         job_id = self._account.job_id
-        segment = self._journal.segment(first, last, job=str(job_id), peer=self._account.peer, checkpoint=checkpoint)
+        # Its files first: whoever sees the post on chain shall find all of it.
+        files = self._journal.files(first, last)
+        segment = self._journal.segment(
+            first,
+            last,
+            job=str(job_id),
+            peer=self._account.peer,
+            results=str(self._ipfs.add(files.results)),
+            contributions=str(self._ipfs.add(files.contributions)) if files.contributions else "",
+            checkpoint=checkpoint,
+        )
         cid = str(self._ipfs.add(segment.document))
         try:
             self._client.training.post_record(job_id, first, last, segment.digest, cid)

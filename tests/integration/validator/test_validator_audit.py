@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from training_round import Swarm, Vector
+from training_round import Posted, Swarm, Vector
 from validator_world import HYDRA, World, digits_files, eventually, running_world
 
 from hydra_node.campaigns.claims import claim_everything
@@ -29,7 +29,6 @@ from hydra_node.p2p.identity import Identity
 from hydra_node.storage import dataset, items, tables
 from hydra_node.training import enlist
 from hydra_node.training.job import load, swarm_id
-from hydra_node.training.journal import SegmentDocument
 from hydra_node.training.spec import TrainingSpec, make
 
 pytestmark = pytest.mark.timeout(240)
@@ -81,8 +80,11 @@ def enlisted(client: ChainClient, identity: Identity, job_id: int) -> None:
     enlist.join(client, identity, job_id)
 
 
-def post(client: ChainClient, host: Host, segment: SegmentDocument, job_id: int) -> None:
-    document = msgspec.msgpack.encode(msgspec.structs.replace(segment, job=str(job_id)), order="deterministic")
+def post(client: ChainClient, host: Host, posted: Posted, job_id: int) -> None:
+    segment = msgspec.structs.replace(posted.document, job=str(job_id))
+    assert str(host.ipfs.add(posted.files.results)) == segment.results
+    assert str(host.ipfs.add(posted.files.contributions)) == segment.contributions
+    document = msgspec.msgpack.encode(segment, order="deterministic")
     cid = str(host.ipfs.add(document))
     client.training.post_record(job_id, segment.first, segment.last, hashlib.sha256(document).digest(), cid)
 

@@ -33,6 +33,10 @@ class Outside:
         assert job_id == 7
         if self.failures:
             raise self.failures.pop(0)
+        document = read_segment(self.stored[cid], digest)
+        assert {document.results, document.contributions} - {""} <= set(self.stored), (
+            "posted before its files were stored"
+        )
         self.posts.append((first, last, digest, cid))
 
 
@@ -73,6 +77,18 @@ async def test_each_whole_round_is_posted_once(tmp_path: Path) -> None:
     segments = [read_segment(outside.stored[cid], digest) for _, _, digest, cid in outside.posts]
     assert [entry.step for segment in segments for entry in segment.entries] == list(range(12))
     assert [segment.checkpoint for segment in segments] == ["", "", "bafymodel"]
+    assert [outside.stored[segment.results] for segment in segments] == [b"result" * 4] * 3
+    assert [outside.stored[segment.contributions] for segment in segments] == [b"sent" * 4] * 3
+
+
+async def test_who_sent_nothing_posts_no_contributions(tmp_path: Path) -> None:
+    outside = Outside()
+    with Journal(tmp_path / "journal") as journal:
+        journal.append(JournalEntry(0, b"record", b"", b"", b"result", bytes(32), bytes(32)))
+        await poster(outside, journal).finish("", 20)
+    (_, _, digest, cid) = outside.posts[0]
+    assert read_segment(outside.stored[cid], digest).contributions == ""
+    assert set(outside.stored.values()) == {b"result", outside.stored[cid]}
 
 
 async def test_a_failure_delays_and_loses_nothing(tmp_path: Path) -> None:

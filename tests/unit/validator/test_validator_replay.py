@@ -8,12 +8,14 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
-from training_round import SWARM, Swarm, Vector, identities, samples, spec
+from training_round import SWARM, Posted, Swarm, Vector, identities, samples, spec
 
-from hydra_node.collective import record
+from hydra_node.collective import record, vectors
 from hydra_node.training.journal import JournalEntry
+from hydra_node.training.spec import parameter_count
 from hydra_validator.audit.material import Material
 from hydra_validator.audit.replay import TOLERANCE, Replay, Verdict, drawn, replay
+from hydra_validator.audit.spool import Spool
 
 DATA = samples()
 SEED = b"\x01" * 32
@@ -25,17 +27,33 @@ def trained(**options: object) -> Swarm:
     return swarm
 
 
+def empty(swarm: Swarm, trainers: tuple[str, ...] | None = None) -> Material:
+    spool = Spool(parameter_count(swarm.job))
+    return Material(SWARM, swarm.peers if trainers is None else trainers, swarm.job.steps, spool)
+
+
+def add(material: Material, posted: Posted, place: int) -> list[str]:
+    """Takes in a segment with its files; all that was wrong with it."""
+    contents = material.add(posted.document)
+    wrong = [f"result {step}" for step in material.add_results(contents, posted.files.results)]
+    data = posted.files.contributions
+    wrong += [
+        f"contribution {step}" for step in material.add_contributions(contents, data, posted.document.peer, SEED, place)
+    ]
+    return [*contents.faults, *wrong]
+
+
 def posted(swarm: Swarm, peers: tuple[str, ...] | None = None) -> Material:
-    material = Material(SWARM, swarm.peers, swarm.job.steps)
+    material = empty(swarm)
     for place, peer in enumerate(swarm.peers if peers is None else peers):
-        assert material.add(swarm.segment(peer), SEED, place) == []
+        assert add(material, swarm.segment(peer), place) == []
     return material
 
 
 def audit(swarm: Swarm, material: Material, rate: float = 1.0) -> Replay:
     steps = material.chain()
     job = swarm.job.model_copy(update={"audit_rate": rate})
-    return replay(job, DATA, steps, material.shown(steps))
+    return replay(job, DATA, steps, material.shown(steps), material.spool.get)
 
 
 def test_honest_work_is_verified_and_every_sample_counted() -> None:
@@ -123,9 +141,8 @@ def forge(entry: JournalEntry, **changes: object) -> JournalEntry:
 
 
 def refused(swarm: Swarm, entry: JournalEntry) -> list[str]:
-    material = Material(SWARM, swarm.peers, swarm.job.steps)
-    segment = msgspec.structs.replace(swarm.segment(swarm.peers[0]), entries=(entry,))
-    faults = material.add(segment, SEED, 0)
+    material = empty(swarm)
+    faults = add(material, swarm.posted(swarm.peers[0], [entry]), 0)
     assert material.chain() == []
     return faults
 
@@ -137,10 +154,12 @@ def test_forged_entries_do_not_count() -> None:
     assert refused(swarm, forge(entry, certificate=_votes_of_one(entry))) == []
     changed = record.encode(msgspec.structs.replace(true, samples=(9, 9, 9)))
     assert refused(swarm, forge(entry, record=changed)) == [], "the certificate is of another record"
-    assert refused(swarm, forge(entry, result=entry.result[:-4])) == [], "the record holds, its result is missing"
+    assert refused(swarm, forge(entry, result=entry.result[:-4])) == ["result 0"], "the record holds, not its result"
+    assert refused(swarm, forge(entry, result=entry.contribution)) == ["result 0"]
     other = record.encode(msgspec.structs.replace(true, swarm=b"another"))
     assert "another swarm" in refused(swarm, forge(entry, record=other))[0]
     assert "not of step 1" in refused(swarm, forge(entry, step=1))[0]
+    assert "no step 8" in refused(swarm, forge(entry, step=8))[0]
     assert "cannot be read" in refused(swarm, forge(entry, record=b"\xff"))[0]
     assert "cannot be read" in refused(swarm, forge(entry, certificate=b""))[0]
 
@@ -149,10 +168,33 @@ def test_a_false_certificate_beside_a_true_one_harms_nobody() -> None:
     swarm = trained()
     first, second = swarm.peers[:2]
     spoiled = [forge(entry, certificate=_votes_of_one(entry), result=b"") for entry in swarm.entries[first]]
-    material = Material(SWARM, swarm.peers, swarm.job.steps)
-    material.add(msgspec.structs.replace(swarm.segment(first), entries=tuple(spoiled)), SEED, 0)
-    material.add(swarm.segment(second), SEED, 1)
+    material = empty(swarm)
+    assert add(material, swarm.posted(first, spoiled), 0) == [f"result {step}" for step in range(8)]
+    add(material, swarm.segment(second), 1)
     assert len(material.chain()) == 8
+
+
+def test_a_false_results_file_harms_nobody_when_another_is_true() -> None:
+    swarm = trained()
+    first, second = swarm.peers[:2]
+    false = [forge(entry, result=bytes(len(entry.result))) for entry in swarm.entries[first]]
+    material = empty(swarm)
+    assert len(add(material, swarm.posted(first, false), 0)) == 8
+    assert material.lacks_results(material.add(swarm.segment(second).document))
+    add(material, swarm.segment(second), 1)
+    assert not material.lacks_results(material.add(swarm.segment(first).document))
+    assert audit(swarm, material).counts() == {"unavailable": 8, "verified": 16}
+
+
+def test_bytes_that_are_not_the_recorded_ones_are_unavailable() -> None:
+    swarm = trained()
+    liar = swarm.peers[0]
+    other = [forge(entry, contribution=entry.result) for entry in swarm.entries[liar][:3]]
+    short = [forge(entry, contribution=entry.contribution[:-4]) for entry in swarm.entries[liar][3:4]]
+    material = posted(swarm, swarm.peers[1:])
+    wrong = add(material, swarm.posted(liar, [*other, *short, *swarm.entries[liar][4:]]), 2)
+    assert wrong == [f"contribution {step}" for step in range(8)], "what follows a vector cut short is out of place"
+    assert audit(swarm, material).counts() == {"unavailable": 8, "verified": 16}
 
 
 def _votes_of_one(entry: JournalEntry) -> bytes:
@@ -166,8 +208,8 @@ def _votes_of_one(entry: JournalEntry) -> bytes:
 
 def test_a_swarm_of_strangers_is_refused() -> None:
     swarm = trained()
-    material = Material(SWARM, swarm.peers[:2], swarm.job.steps)
-    faults = material.add(swarm.segment(swarm.peers[0]), SEED, 0)
+    material = empty(swarm, swarm.peers[:2])
+    faults = material.add(swarm.segment(swarm.peers[0]).document).faults
     assert len(faults) == 9 and "no trainers of the job" in faults[0]
 
 
@@ -176,9 +218,9 @@ def test_a_trainer_alone_cannot_outvote_the_swarm() -> None:
     loner = Swarm(spec(), DATA, identities(1))
     loner.train(8)
     for order in ((swarm, loner), (loner, swarm)):
-        material = Material(SWARM, swarm.peers, swarm.job.steps)
+        material = empty(swarm)
         for place, which in enumerate(order):
-            material.add(which.segment(swarm.peers[0] if which is loner else swarm.peers[1]), SEED, place)
+            add(material, which.segment(swarm.peers[0] if which is loner else swarm.peers[1]), place)
         assert [set(step.contributors) for step in material.chain()] == [set(swarm.peers)] * 8
 
 
@@ -194,8 +236,11 @@ def test_a_result_that_is_not_the_sum_is_named() -> None:
     swarm = trained()
     material = posted(swarm)
     steps = material.chain()
-    steps[2] = dataclasses.replace(steps[2], result=steps[2].result * np.float32(1.01))
-    outcome = replay(swarm.job, DATA, steps, material.shown(steps))
+    other = vectors.to_bytes(material.spool.get(steps[2].result) * np.float32(1.01))
+    digest = vectors.vector_digest(vectors.from_bytes(other))
+    assert material.spool.take(memoryview(other), digest)
+    steps[2] = dataclasses.replace(steps[2], result=digest)
+    outcome = replay(swarm.job, DATA, steps, material.shown(steps), material.spool.get)
     assert outcome.wrong_results == (2,)
     assert outcome.wrong_states == (3, 4, 5, 6, 7), "what the others recorded is not what follows from it"
 
@@ -204,8 +249,8 @@ def test_what_was_computed_once_is_remembered() -> None:
     swarm = trained()
     material = posted(swarm)
     steps, known = material.chain(), {}  # type: ignore[var-annotated]  # filled by replay
-    first = replay(swarm.job, DATA, steps, material.shown(steps), known)
+    first = replay(swarm.job, DATA, steps, material.shown(steps), material.spool.get, known=known)
     assert len(known) == 24
     known.update(dict.fromkeys(known, 0.5))
-    second = replay(swarm.job, DATA, steps, material.shown(steps), known)
+    second = replay(swarm.job, DATA, steps, material.shown(steps), material.spool.get, known=known)
     assert Counter(second.counts()) == Counter({"contradicted": 24}) and first.counts() == {"verified": 24}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from hydra_node.collective.certificate import Certificate
 from hydra_node.collective.keys import IdentityKeys
 from hydra_node.collective.record import Record, StepRecord, View, ViewRecord
 from hydra_node.p2p.identity import Identity
+from hydra_node.storage.unixfs import cid_of
 from hydra_node.training import compute, models
-from hydra_node.training.journal import JournalEntry, JournalView, SegmentDocument
+from hydra_node.training.journal import JournalEntry, JournalView, SegmentDocument, SegmentFiles, bare, files_of
 from hydra_node.training.order import SampleOrder
 from hydra_node.training.samples import Samples
 from hydra_node.training.spec import TrainingSpec, make
@@ -45,6 +47,13 @@ def samples(count: int = 90) -> Samples:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 3, count)
     return Samples((rng.normal(size=(count, 6)) + labels[:, None]).astype(np.float32), labels)
+
+
+class Posted(NamedTuple):
+    """What one trainer posts: a segment's document and its files."""
+
+    document: SegmentDocument
+    files: SegmentFiles
 
 
 @dataclass
@@ -96,10 +105,25 @@ class Swarm:
         self.views.append(JournalView(self.height, record.encode(made), self._certificate(made, before)))
         self.head, self.height, self.view = record.digest(made), self.height + 1, self.view + 1
 
-    def segment(self, peer: str, first: int = 0, last: int | None = None) -> SegmentDocument:
+    def segment(self, peer: str, first: int = 0, last: int | None = None) -> Posted:
         last = self.job.steps - 1 if last is None else last
-        chosen = tuple(entry for entry in self.entries[peer] if first <= entry.step <= last)
-        return SegmentDocument(1, "7", peer, first, last, tuple(self.views), chosen)
+        return self.posted(peer, [entry for entry in self.entries[peer] if first <= entry.step <= last], first, last)
+
+    def posted(self, peer: str, entries: list[JournalEntry], first: int = 0, last: int | None = None) -> Posted:
+        """A segment that shows these entries, whatever they are."""
+        files = files_of(entries)
+        document = SegmentDocument(
+            version=1,
+            job="7",
+            peer=peer,
+            first=first,
+            last=self.job.steps - 1 if last is None else last,
+            views=tuple(self.views),
+            entries=tuple(bare(entry) for entry in entries),
+            results=str(cid_of(files.results)),
+            contributions=str(cid_of(files.contributions)) if files.contributions else "",
+        )
+        return Posted(document, files)
 
     def _step(self) -> None:
         here = self.here

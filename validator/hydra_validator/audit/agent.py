@@ -17,9 +17,11 @@ from hydra_node.storage.cid import Cid
 from hydra_node.storage.ipfs import IpfsClient
 from hydra_node.training.admission import Roster, roster
 from hydra_node.training.job import load, swarm_id
+from hydra_node.training.spec import parameter_count
 from hydra_validator.audit.evidence import Evidence
 from hydra_validator.audit.replay import PAID, Replay, Verdict
 from hydra_validator.audit.settlement import Settlement, Terms, Work, settle
+from hydra_validator.audit.spool import Spool
 from hydra_validator.audit.windows import Window, active_validators, due, funded, windows
 from hydra_validator.watch import Report, TooLate, Watch
 
@@ -91,10 +93,11 @@ class JobAudit:
         job = await asyncio.to_thread(load, self._client, self._ipfs, self._job_id)
         deployment = self._client.deployment
         swarm = swarm_id(deployment.chain_id, deployment.address("TrainingRegistry"), self._job_id)
-        evidence = Evidence(job, swarm, self._ipfs, self._report)
-        complete = await self._was_complete(evidence)
-        while (window := await self._next_round(terms, complete)) is not None:
-            complete = await self._settle_round(evidence, window)
+        with Spool(parameter_count(job.spec)) as spool:
+            evidence = Evidence(job, swarm, spool, self._ipfs, self._report)
+            complete = await self._was_complete(evidence)
+            while (window := await self._next_round(terms, complete)) is not None:
+                complete = await self._settle_round(evidence, window)
 
     def _settled(self) -> list[Event]:
         return self._watch.find("RoundSettled", "TrainingRegistry", jobId=self._job_id)

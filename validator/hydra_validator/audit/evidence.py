@@ -4,100 +4,176 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hydra_node.chain.events import Event
 from hydra_node.storage.cid import Cid
-from hydra_node.storage.errors import StorageError
+from hydra_node.storage.errors import StorageError, TooLarge
 from hydra_node.storage.ipfs import IpfsClient
 from hydra_node.training.job import Job
-from hydra_node.training.journal import BadJournal, SegmentDocument, read_segment
+from hydra_node.training.journal import MAX_SEGMENT, BadJournal, SegmentDocument, read_segment
 from hydra_node.training.spec import parameter_count
-from hydra_validator.audit.material import Material
+from hydra_validator.audit.material import Contents, Material, Part
 from hydra_validator.audit.replay import Replay, replay
+from hydra_validator.audit.spool import Spool
 from hydra_validator.audit.windows import Window
 from hydra_validator.watch import Report
 
-FETCH_SECONDS = 20.0  # for one segment
+FETCH_SECONDS = 20.0  # for one document or file
+MAX_FILE = 1 << 30
 FAULTS_SHOWN = 5
-_ENTRY_OVERHEAD = 64 * 1024  # bytes of one step's record and certificate in a segment
+_ENTRY_BYTES = 64 * 1024  # of one step's record and certificate in a segment's document
+_VIEWS_BYTES = 1024 * 1024  # of everything else in it
 _MODEL_OVERHEAD = 1024 * 1024
 
 
-class Evidence:
-    """What trainers posted for `job`; `swarm` names its swarm in the records."""
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A segment whose document has been taken in; `place` and `seed` are those of its post."""
 
-    def __init__(self, job: Job, swarm: bytes, ipfs: IpfsClient, report: Report) -> None:
+    document: SegmentDocument
+    contents: Contents
+    trainer: str
+    seed: bytes
+    place: int
+
+
+class Evidence:
+    """What trainers posted for `job`; `swarm` names its swarm in the records. Vectors are kept in `spool`."""
+
+    def __init__(self, job: Job, swarm: bytes, spool: Spool, ipfs: IpfsClient, report: Report) -> None:
         self.job = job
         self._ipfs = ipfs
         self._report = report
-        self._material = Material(swarm, (), job.spec.steps)
-        self._taken: set[tuple[bytes, int]] = set()
+        self._spool = spool
+        self._material = Material(swarm, (), job.spec.steps, spool)
+        self._read: set[tuple[bytes, int]] = set()
+        self._owed_contributions: list[_Segment] = []
+        self._owed_results: dict[tuple[str, tuple[Part, ...]], _Segment] = {}
         self._distances: dict[tuple[int, str, bytes], float] = {}
 
     async def fetch(self, rounds: Sequence[Window], peers: Mapping[str, str]) -> int:
-        """Take in the segments of these rounds, the first ones in order; how many could not be had.
+        """Take in the segments of these rounds, the first ones in order; how many things could not be had.
 
         `peers` are all who ever joined the job, with their wallets.
         """
         self._material.trainers = peers
-        missing = place = 0
-        for window in rounds:
-            for post in window.posts:
-                key = (post.block_hash, post.log_index)
-                if key not in self._taken:
-                    if await self._take(post, peers, window.seed, place):
-                        self._taken.add(key)
-                    else:
-                        missing += 1
-                place += 1
-        return missing
+        posts = [(post, window.seed) for window in rounds for post in window.posts]
+        missing = 0
+        for place, (post, seed) in enumerate(posts):
+            key = (post.block_hash, post.log_index)
+            if key not in self._read:
+                if await self._take(post, peers, seed, place):
+                    self._read.add(key)
+                else:
+                    missing += 1
+        await self._take_results()
+        self._owed_contributions = [s for s in self._owed_contributions if not await self._take_contributions(s)]
+        return missing + len(self._owed_results) + len(self._owed_contributions)
 
     async def judge(self) -> Replay:
         """Replay everything at hand; in a thread."""
 
         def work() -> Replay:
             steps = self._material.chain()
-            return replay(self.job.spec, self.job.samples, steps, self._material.shown(steps), self._distances)
+            seeds = self._material.shown(steps)
+            return replay(self.job.spec, self.job.samples, steps, seeds, self._spool.get, known=self._distances)
 
         return await asyncio.to_thread(work)
 
     async def _take(self, post: Event, peers: Mapping[str, str], seed: bytes, place: int) -> bool:
-        """Fetch one segment into the material; False when it is not to be had (yet)."""
+        """Take in one segment's document; False when it is not to be had (yet)."""
         trainer, first, last = str(post.args["trainer"]), int(post.args["firstStep"]), int(post.args["lastStep"])
         fields = {"job": self.job.job_id, "trainer": trainer, "first": first, "last": last}
         try:
-            segment = await self._segment(post, last - first + 1)
+            document = await self._document(post, last - first + 1)
         except StorageError as error:
             self._report("segment_missing", f"steps {first} to {last} of {trainer}: {error}", fields)
             return False
         except BadJournal as error:
             self._report("segment_refused", f"steps {first} to {last} of {trainer}: {error}", fields)
             return True
-        if peers.get(segment.peer, "").lower() != trainer.lower() or segment.job != str(self.job.job_id):
-            self._report("segment_refused", f"{trainer} posted a segment of {segment.peer}", fields)
+        if peers.get(document.peer, "").lower() != trainer.lower() or document.job != str(self.job.job_id):
+            self._report("segment_refused", f"{trainer} posted a segment of {document.peer}", fields)
             return True
-        for fault in (await asyncio.to_thread(self._material.add, segment, seed, place))[:FAULTS_SHOWN]:
+        contents = await asyncio.to_thread(self._material.add, document)
+        for fault in contents.faults[:FAULTS_SHOWN]:
             self._report("entry_refused", fault, fields)
-        if segment.checkpoint:
-            await self._keep_model(segment.checkpoint)
+        segment = _Segment(document, contents, trainer, seed, place)
+        self._owed_results.setdefault((document.results, contents.results), segment)
+        if document.contributions:
+            self._owed_contributions.append(segment)
+        if document.checkpoint:
+            await self._keep_model(document.checkpoint)
         return True
 
-    async def _segment(self, post: Event, steps: int) -> SegmentDocument:
-        """One segment, checked against its digest on chain. Raises StorageError, BadJournal."""
-        cid = Cid.parse(str(post.args["cid"]))
-        limit = steps * (8 * parameter_count(self.job.spec) + _ENTRY_OVERHEAD) + _ENTRY_OVERHEAD
-        data = await asyncio.to_thread(self._ipfs.cat, cid, limit, timeout=FETCH_SECONDS)
-        segment = await asyncio.to_thread(read_segment, data, bytes(post.args["digest"]))
-        # Kept and served: whoever disputes the settlement needs it, and the trainer may be gone by then.
-        await asyncio.to_thread(self._ipfs.pin, cid)
-        return segment
+    async def _document(self, post: Event, steps: int) -> SegmentDocument:
+        """One segment's document, checked against its digest on chain. Raises StorageError, BadJournal."""
+        cid = str(post.args["cid"])
+        data = await self._fetch(cid, min(MAX_SEGMENT, steps * _ENTRY_BYTES + _VIEWS_BYTES))
+        document = await asyncio.to_thread(read_segment, data, bytes(post.args["digest"]))
+        await self._keep(cid)
+        return document
+
+    async def _take_results(self) -> None:
+        """Fetch results until those of all steps are known: a file that nobody needs any more is not fetched."""
+        for key, segment in list(self._owed_results.items()):
+            if self._material.lacks_results(segment.contents):
+                data = await self._file(segment, "results", segment.document.results, len(segment.contents.results))
+                if data is None:
+                    continue
+                wrong = await asyncio.to_thread(self._material.add_results, segment.contents, data)
+                await self._took(segment, "results", segment.document.results, wrong)
+            del self._owed_results[key]
+        # What was not to be had may have come with another trainer's.
+        for key, segment in list(self._owed_results.items()):
+            if not self._material.lacks_results(segment.contents):
+                del self._owed_results[key]
+
+    async def _take_contributions(self, segment: _Segment) -> bool:
+        """Fetch what a trainer posted as its contributions; False when they are not to be had (yet)."""
+        document, contents = segment.document, segment.contents
+        data = await self._file(segment, "contributions", document.contributions, len(contents.contributions))
+        if data is None:
+            return False
+        add = self._material.add_contributions
+        wrong = await asyncio.to_thread(add, contents, data, document.peer, segment.seed, segment.place)
+        await self._took(segment, "contributions", document.contributions, wrong)
+        return True
+
+    async def _file(self, segment: _Segment, what: str, cid: str, count: int) -> bytes | None:
+        """A segment's file of `count` vectors, None when it is not to be had (yet); one too large counts as empty."""
+        fields = {"job": self.job.job_id, "trainer": segment.trainer, "first": segment.document.first, "cid": cid}
+        try:
+            return await self._fetch(cid, min(MAX_FILE, count * self._spool.width))
+        except TooLarge as error:
+            self._report("file_refused", f"{what} of {segment.trainer}: {error}", fields)
+            return b""
+        except StorageError as error:
+            self._report("file_missing", f"{what} of {segment.trainer}: {error}", fields)
+            return None
+
+    async def _took(self, segment: _Segment, what: str, cid: str, wrong: Sequence[int]) -> None:
+        """Keep a file that is of use, and say what is wrong with it."""
+        if wrong:
+            fields = {"job": self.job.job_id, "trainer": segment.trainer, "steps": list(wrong[:FAULTS_SHOWN])}
+            text = f"{what} of {segment.trainer} in {len(wrong)} steps are not those in the records"
+            self._report("file_refused", text, fields)
+        if len(wrong) < len(segment.contents.results):
+            await self._keep(cid)
+
+    async def _fetch(self, cid: str, limit: int) -> bytes:
+        """Content of at most `limit` bytes. Raises StorageError."""
+        return await asyncio.to_thread(self._ipfs.cat, Cid.parse(cid), limit, timeout=FETCH_SECONDS)
+
+    async def _keep(self, cid: str) -> None:
+        """Keep and serve content: whoever disputes the settlement needs it, and the trainer may be gone by then."""
+        await asyncio.to_thread(self._ipfs.pin, Cid.parse(cid))
 
     async def _keep_model(self, checkpoint: str) -> None:
         """Keep and serve the trained model, which outlives its trainers."""
         try:
-            cid = Cid.parse(checkpoint)
-            size = 4 * parameter_count(self.job.spec) + _MODEL_OVERHEAD
-            await asyncio.to_thread(self._ipfs.cat, cid, size, timeout=FETCH_SECONDS)
-            await asyncio.to_thread(self._ipfs.pin, cid)
+            await self._fetch(checkpoint, 4 * parameter_count(self.job.spec) + _MODEL_OVERHEAD)
+            await self._keep(checkpoint)
         except StorageError as error:
             self._report("model_missing", f"job {self.job.job_id}: {error}", {"cid": checkpoint})

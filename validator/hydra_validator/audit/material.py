@@ -1,8 +1,8 @@
 """What trainers posted, put together: the log of committed steps as its certificates prove it, and the contributions.
 
 Everything here comes from strangers. A record counts when the one before it is in the log, its certificate holds and
-only trainers of the job are its members; a result when it hashes to the record's digest; a contribution when its
-sender signed for its digest and posted its bytes. Nobody's segment speaks for another.
+only trainers of the job are its members; a result when it hashes to the record's digest, whoever posted it; a
+contribution when its sender signed for its digest and posted its bytes. Nobody's segment speaks for another.
 """
 
 from __future__ import annotations
@@ -10,61 +10,105 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from hydra_node.collective import certificate, record, vectors
+from hydra_node.collective import certificate, record
 from hydra_node.collective.certificate import Certificate
 from hydra_node.collective.errors import BadRecord, CollectiveError
 from hydra_node.collective.keys import DOMAIN
 from hydra_node.collective.log import Entry, Log
 from hydra_node.collective.record import GENESIS_VIEW, NO_DIGEST, Record, StepRecord, View, ViewRecord
 from hydra_node.p2p.identity import verify
-from hydra_node.training.journal import JournalEntry, SegmentDocument
-from hydra_validator.audit.replay import Shown, Step
+from hydra_node.training.journal import SegmentDocument, SegmentEntry
+from hydra_validator.audit.replay import Step
+from hydra_validator.audit.spool import Spool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What belongs at one place of a segment's file: the vector with this digest, in this step.
+
+    Without a digest nothing there is of use: the entry was refused.
+    """
+
+    step: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a segment's files must hold, in their order, and what was wrong with single entries."""
+
+    results: tuple[Part, ...]
+    contributions: tuple[Part, ...]
+    faults: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """A record that was shown, with the certificates and the result that were shown for it."""
+    """A record that was shown, with the certificates that were shown for it."""
 
     record: Record
     digest: bytes
     certificates: dict[bytes, Certificate] = field(default_factory=dict)
-    result: bytes = b""
 
 
 @dataclass(slots=True)
 class Material:
-    """The segments of one job so far; `trainers` are the peers who joined it, `swarm` the job's swarm.
+    """The segments of one job so far; `trainers` are the peers who joined it, `swarm` the job's swarm, `spool` where
+    vectors are kept.
 
-    Every auditor ends with the same, in whatever order segments arrive.
+    Every auditor ends with the same, in whatever order segments and files arrive.
     """
 
     swarm: bytes
     trainers: Collection[str]
     steps: int
+    spool: Spool
     _after: dict[bytes, dict[bytes, _Candidate]] = field(default_factory=dict)  # by digest of the record before
-    _shown: dict[tuple[int, str], list[tuple[int, Shown]]] = field(default_factory=dict)
+    _shown: dict[tuple[int, str], list[tuple[int, bytes, bytes]]] = field(default_factory=dict)  # place, digest, seed
 
-    def add(self, segment: SegmentDocument, seed: bytes, place: int) -> list[str]:
-        """Take in a segment whose hash and author have been checked; what was wrong with single entries.
-
-        `place` is the number of its post in the order of the chain, `seed` that of its round.
-        """
+    def add(self, segment: SegmentDocument) -> Contents:
+        """Take in a segment's document, whose hash and author have been checked."""
         faults = []
         for view in segment.views:
             try:
                 self._take(view.record, view.certificate)
             except CollectiveError as error:
                 faults.append(f"view at height {view.height} of {segment.peer}: {error.what}")
+        results, contributions = [], []
         for entry in segment.entries:
-            if not 0 <= entry.step < self.steps:
-                continue
+            result = contribution = b""
             try:
-                self._take_step(entry)
+                shown = self._take_step(entry)
+                result = shown.result_digest
+                contribution = dict(zip(shown.contributors, shown.contribution_digests, strict=True)).get(
+                    segment.peer, b""
+                )
             except CollectiveError as error:
                 faults.append(f"step {entry.step} of {segment.peer}: {error.what}")
-            if entry.contribution:
-                self._shown.setdefault((entry.step, segment.peer), []).append((place, Shown(entry.contribution, seed)))
-        return faults
+            results.append(Part(entry.step, result))
+            if entry.sent:
+                contributions.append(Part(entry.step, contribution))
+        return Contents(tuple(results), tuple(contributions), tuple(faults))
+
+    def lacks_results(self, contents: Contents) -> bool:
+        """Whether a result that the segment's file should hold is not known yet."""
+        return any(part.digest and part.digest not in self.spool for part in contents.results)
+
+    def add_results(self, contents: Contents, data: bytes) -> list[int]:
+        """Take in the results of a segment; the steps whose result is not the recorded one."""
+        wrong = self._keep(contents.results, data)
+        return sorted(part.step for part in wrong)
+
+    def add_contributions(self, contents: Contents, data: bytes, peer: str, seed: bytes, place: int) -> list[int]:
+        """Take in what `peer` posted as its contributions; the steps in which it is not the recorded one.
+
+        `place` is the number of its post in the order of the chain, `seed` that of its round.
+        """
+        wrong = self._keep(contents.contributions, data)
+        for part in contents.contributions:
+            if part.digest and part not in wrong:
+                self._shown.setdefault((part.step, peer), []).append((place, part.digest, seed))
+        return sorted(part.step for part in wrong)
 
     def chain(self) -> list[Step]:
         """The committed steps from 0 on, as far as records and results are known without a gap.
@@ -80,19 +124,24 @@ class Material:
                 continue
             log.append_checked(entry)
             if isinstance(entry.record, StepRecord):
-                steps.append(_step(entry.record, entry.result))
+                steps.append(_step(entry.record))
         return steps
 
-    def shown(self, steps: Collection[Step]) -> dict[tuple[int, str], Shown]:
-        """The contributions at hand for these steps: the first bytes posted that have the recorded digest."""
-        chosen: dict[tuple[int, str], Shown] = {}
+    def shown(self, steps: Iterable[Step]) -> dict[tuple[int, str], bytes]:
+        """The seeds of the rounds in which senders first posted the bytes that they signed for, by (step, peer)."""
+        seeds: dict[tuple[int, str], bytes] = {}
         for step in steps:
             for peer, digest in step.digests.items():
-                for _, candidate in sorted(self._shown.get((step.step, peer), ()), key=lambda entry: entry[0]):
-                    if vector_digest_of(candidate.data) == digest:
-                        chosen[step.step, peer] = candidate
-                        break
-        return chosen
+                posts = [post for post in self._shown.get((step.step, peer), ()) if post[1] == digest]
+                if posts:
+                    seeds[step.step, peer] = min(posts)[2]
+        return seeds
+
+    def _keep(self, parts: Collection[Part], data: bytes) -> set[Part]:
+        """Take the vectors of a file into the spool; the parts that are not what they should be."""
+        width, view = self.spool.width, memoryview(data)
+        found = [view[at * width : (at + 1) * width] for at in range(len(parts))]
+        return {p for p, each in zip(parts, found, strict=True) if p.digest and not self.spool.take(each, p.digest)}
 
     def _take(self, raw: bytes, proof: bytes) -> _Candidate:
         shown = record.decode(raw)
@@ -108,19 +157,21 @@ class Material:
         candidate.certificates.setdefault(proof, parsed)
         return candidate
 
-    def _take_step(self, entry: JournalEntry) -> None:
-        candidate = self._take(entry.record, entry.certificate)
-        shown = candidate.record
+    def _take_step(self, entry: SegmentEntry) -> StepRecord:
+        if not 0 <= entry.step < self.steps:
+            raise BadRecord(f"the job has no step {entry.step}")
+        shown = self._take(entry.record, entry.certificate).record
         if not isinstance(shown, StepRecord) or shown.step != entry.step:
             raise BadRecord(f"the record is not of step {entry.step}")
-        if not candidate.result and vector_digest_of(entry.result) == shown.result_digest:
-            candidate.result = entry.result
+        return shown
 
     def _next(self, log: Log | None) -> Entry | None:
         """The entry that comes next in the log, the best one if several can."""
         best: tuple[int, bytes, Entry] | None = None
         candidates = self._after.get(log.head if log else NO_DIGEST, {})
         for candidate in candidates.values():
+            if isinstance(candidate.record, StepRecord) and candidate.record.result_digest not in self.spool:
+                continue
             votes, entry = _proved(candidate, log, rivals=len(candidates) > 1)
             if entry is not None and (best is None or (votes, candidate.digest) > best[:2]):
                 best = votes, candidate.digest, entry
@@ -140,11 +191,6 @@ class _Verifier:
 _KEYS = _Verifier()
 
 
-def vector_digest_of(data: bytes) -> bytes:
-    """The digest of a vector's bytes; of bytes that are no vector, nothing that a record holds."""
-    return vectors.vector_digest(vectors.from_bytes(data)) if len(data) % 4 == 0 else b""
-
-
 def _proved(candidate: _Candidate, log: Log | None, *, rivals: bool) -> tuple[int, Entry | None]:
     """The most valid votes that any certificate shows, with the entry it makes; (0, None) if none holds.
 
@@ -153,14 +199,14 @@ def _proved(candidate: _Candidate, log: Log | None, *, rivals: bool) -> tuple[in
     best: tuple[int, Entry | None] = 0, None
     shown = candidate.record
     for proof in candidate.certificates.values():
-        entry = Entry(shown, proof, candidate.result)
+        entry = Entry(shown, proof)
         try:
             if log is None:
                 view = _first_view(shown)
-                certificate.check(proof, shown, view, _KEYS)
             else:
                 view = log.view
-                log.check(entry)
+                log.check_follows(shown)
+            certificate.check(proof, shown, view, _KEYS)
         except CollectiveError:
             continue
         if not rivals:
@@ -182,7 +228,7 @@ def _valid_votes(proof: Certificate, of: Record, members: Iterable[str]) -> int:
     return sum(_KEYS.verify(peer, message, proof.votes[peer]) for peer in members if peer in proof.votes)
 
 
-def _step(shown: StepRecord, result: bytes) -> Step:
+def _step(shown: StepRecord) -> Step:
     signed = {
         peer: digest
         for (peer, message, signature), digest in zip(
@@ -198,5 +244,5 @@ def _step(shown: StepRecord, result: bytes) -> Step:
         clips=dict(zip(shown.contributors, shown.clip_factors, strict=True)),
         digests=signed,
         state_digest=shown.state_digest,
-        result=vectors.from_bytes(result),
+        result=shown.result_digest,
     )

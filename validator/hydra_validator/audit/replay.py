@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,8 +41,7 @@ PAID = frozenset({Verdict.VERIFIED, Verdict.UNDRAWN})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One committed step. `result` is the agreed gradient; its digest has been checked. Maps are by peer id, and
-    `contributors` are in the order of summation."""
+    """One committed step. Maps are by peer id, and `contributors` are in the order of summation."""
 
     step: int
     ranges: Mapping[str, Ranges]
@@ -51,16 +50,7 @@ class Step:
     clips: Mapping[str, float]
     digests: Mapping[str, bytes]  # of the contributions whose senders signed for them
     state_digest: bytes  # of the training state before the step, as recorded; may be empty
-    result: Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A contribution's bytes, which hash to the recorded digest, and the seed of the round in which its sender
-    posted them."""
-
-    data: bytes
-    seed: bytes
+    result: bytes  # the digest of the agreed gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +88,17 @@ def replay(
     spec: TrainingSpec,
     samples: Samples,
     steps: Sequence[Step],
-    shown: Mapping[tuple[int, str], Shown],
+    seeds: Mapping[tuple[int, str], bytes],
+    vector: Callable[[bytes], Vector],
+    *,
     known: dict[tuple[int, str, bytes], float] | None = None,
 ) -> Replay:
     """Judge every contribution of `steps`, which must be all steps from 0 on in order.
 
-    `shown` holds the bytes that senders posted, by (step, peer). `known` remembers the distances computed before, by
-    (step, peer, digest of the steps up to this one), so that a later round does not compute them again.
+    `seeds` names the contributions whose bytes their senders posted, by (step, peer), with the seed of the round in
+    which they did. `vector` gives those and the results by digest; all have the length of the parameters. `known`
+    remembers the distances computed before, by step, peer and a digest of all that they follow from, so that a later
+    round does not compute them again.
     """
     # Here, so that a validator that audits nothing never imports torch.
     from hydra_node.training import compute, models
@@ -120,32 +114,30 @@ def replay(
     astray: list[int] = []
     history = hashlib.sha256()
     for step in steps:
-        if step.result.size != state.parameters.size:
-            return Replay(judgements, step.step, tuple(wrong), tuple(astray), "a result does not fit the model")
         if step.state_digest and step.state_digest != state.digest():
             astray.append(step.step)
         for peer in step.contributors:
-            seen = shown.get((step.step, peer))
             count = length(step.ranges.get(peer, ()))
-            verdict, error = _without_computing(spec, step, peer, seen, state.parameters.size)
-            if verdict is None and seen is not None:
-                key = (step.step, peer, history.digest())
+            verdict, error = _without_computing(spec, step, peer, seeds.get((step.step, peer)))
+            if verdict is None:
+                key = (step.step, peer, _question(step, peer, history.digest()))
                 if key not in known:
                     indices = [order.indices(start, stop) for start, stop in step.ranges.get(peer, ())]
                     batch = samples.take(np.concatenate([*indices, np.empty(0, np.int64)]).astype(np.int64))
                     truth = compute.gradient(model, state.parameters, batch).vector
-                    known[key] = distance(_vector(seen.data), truth)
+                    known[key] = distance(vector(step.digests[peer]), truth)
                 error = known[key]
                 verdict = Verdict.VERIFIED if error <= TOLERANCE else Verdict.CONTRADICTED
-            judgements[step.step, peer] = Judgement(verdict or Verdict.UNAVAILABLE, count, error)
-        if _sum_differs(step, shown):
+            judgements[step.step, peer] = Judgement(verdict, count, error)
+        result = vector(step.result)
+        if _sum_differs(step, seeds, vector, result):
             wrong.append(step.step)
         try:
             ledger = state.ledger.after(step.ranges, step.contributors, spec.global_batch)
         except BadPlan as bad:
             return Replay(judgements, step.step, tuple(wrong), tuple(astray), str(bad))
-        state.apply(step.result, ledger)
-        history.update(step.result.tobytes())
+        state.apply(result, ledger)
+        history.update(step.result)
     return Replay(judgements, len(steps), tuple(wrong), tuple(astray))
 
 
@@ -158,32 +150,31 @@ def distance(contribution: Vector, truth: Vector) -> float:
     return float(difference / scale) if scale > 0 else float(difference)
 
 
-def _without_computing(
-    spec: TrainingSpec, step: Step, peer: str, seen: Shown | None, size: int
-) -> tuple[Verdict | None, float]:
+def _without_computing(spec: TrainingSpec, step: Step, peer: str, seed: bytes | None) -> tuple[Verdict | None, float]:
     """The verdict where no gradient is needed, else None."""
-    if seen is None or peer not in step.digests:
+    if seed is None or peer not in step.digests:
         return Verdict.UNAVAILABLE, -1.0
-    # It signed for these bytes and this many samples, so what cannot be right is a lie without any computing.
-    if len(seen.data) != 4 * size or step.weights.get(peer) != length(step.ranges.get(peer, ())):
+    # It signed for so many samples, so what cannot be right is a lie without any computing.
+    if step.weights.get(peer) != length(step.ranges.get(peer, ())):
         return Verdict.CONTRADICTED, float("inf")
-    if not drawn(seen.seed, step.step, peer, spec.audit_rate):
+    if not drawn(seed, step.step, peer, spec.audit_rate):
         return Verdict.UNDRAWN, -1.0
     return None, -1.0
 
 
-def _sum_differs(step: Step, shown: Mapping[tuple[int, str], Shown]) -> bool:
+def _question(step: Step, peer: str, history: bytes) -> bytes:
+    """A digest of what a distance follows from: the steps before, the contribution and its samples."""
+    ranges = repr([tuple(map(int, each)) for each in step.ranges.get(peer, ())])
+    return hashlib.sha256(history + step.digests[peer] + ranges.encode()).digest()
+
+
+def _sum_differs(
+    step: Step, seeds: Mapping[tuple[int, str], bytes], vector: Callable[[bytes], Vector], result: Vector
+) -> bool:
     """Whether all contributions are at hand and the result is not their weighted mean after clipping."""
-    seen = [shown.get((step.step, peer)) for peer in step.contributors]
-    parts = [_vector(each.data) for each in seen if each is not None]
-    if not parts or len(parts) < len(seen):
+    if not step.contributors or any((step.step, peer) not in seeds for peer in step.contributors):
         return False
-    if any(part.size != step.result.size for part in parts):
-        return True
+    parts = [vector(step.digests[peer]) for peer in step.contributors]
     weights = [step.weights.get(peer, 0) for peer in step.contributors]
     clips = [step.clips.get(peer, 1.0) for peer in step.contributors]
-    return not np.array_equal(vectors.weighted_mean(parts, weights, clips), step.result)
-
-
-def _vector(data: bytes) -> Vector:
-    return np.frombuffer(data, dtype="<f4").astype(np.float32)
+    return not np.array_equal(vectors.weighted_mean(parts, weights, clips), result)
