@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from hydra_node.chain.events import Event
 from hydra_node.chain.history import History
 from hydra_node.chain.rewards import RewardTree, claim
 from hydra_node.collective.driver import Collective
+from hydra_node.collective.errors import Ejected
 from hydra_node.collective.errors import Ejected
 from hydra_node.collective.options import Options
 from hydra_node.errors import HydraError
@@ -189,8 +191,8 @@ class Trainer:
         """Runs the collective and the poster to their ends, or until the watch or a failure ends them."""
         swarm = swarm_id(self._client.deployment.chain_id, self._registry, job.job_id)
         self._known = await self._roster(job.job_id)
-        # More than half of those who joined: so that no two groups of them begin two trainings.
-        enough = max(job.spec.min_trainers, len(self._known.trainers) // 2 + 1)
+        # Two thirds of those who joined: then a network that splits meanwhile cannot begin two trainings.
+        enough = max(job.spec.min_trainers, math.ceil(len(self._known.trainers) * 2 / 3))
         options = Options(min_members=enough, clip_slack=job.spec.clip)
         collective = Collective(self._host.node, self._host.identity, swarm, workload, options)
         workload.lineage = lambda: collective.lineage
@@ -230,8 +232,11 @@ class Trainer:
         return peer not in self._known.trainers
 
     async def _watch(self, job_id: int) -> None:
-        """Follows whom the chain admits; returns when this trainer is banned or the job has ended."""
-        while self._host.peer_id not in self._known.banned and not self._ended(job_id):
+        """Follows whom the chain admits; returns when the job has ended.
+
+        A ban of this trainer reaches the collective, which first helps the others to go on without it.
+        """
+        while not self._ended(job_id):
             await asyncio.sleep(WATCH_SECONDS)
             try:
                 self._known = await self._roster(job_id)
