@@ -17,7 +17,6 @@ from hydra_node.chain.history import History
 from hydra_node.chain.rewards import RewardTree, claim
 from hydra_node.collective.driver import Collective
 from hydra_node.collective.errors import Ejected
-from hydra_node.collective.errors import Ejected
 from hydra_node.collective.options import Options
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host

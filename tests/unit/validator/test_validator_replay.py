@@ -34,12 +34,12 @@ def empty(swarm: Swarm, trainers: tuple[str, ...] | None = None) -> Material:
 
 def add(material: Material, posted: Posted, place: int) -> list[str]:
     """Takes in a segment with its files; all that was wrong with it."""
-    contents = material.add(posted.document)
-    wrong = [f"result {step}" for step in material.add_results(contents, posted.files.results)]
-    data = posted.files.contributions
-    wrong += [
-        f"contribution {step}" for step in material.add_contributions(contents, data, posted.document.peer, SEED, place)
-    ]
+    contents, files = material.add(posted.document), posted.files
+    wrong = [f"result {step}" for step in material.add_results(contents.results, files.results)]
+    refused = material.add_contributions(
+        contents.contributions, files.contributions, posted.document.peer, seed=SEED, place=place
+    )
+    wrong += [f"contribution {step}" for step in refused]
     return [*contents.faults, *wrong]
 
 
@@ -180,9 +180,9 @@ def test_a_false_results_file_harms_nobody_when_another_is_true() -> None:
     false = [forge(entry, result=bytes(len(entry.result))) for entry in swarm.entries[first]]
     material = empty(swarm)
     assert len(add(material, swarm.posted(first, false), 0)) == 8
-    assert material.lacks_results(material.add(swarm.segment(second).document))
+    assert material.lacks(material.add(swarm.segment(second).document).results)
     add(material, swarm.segment(second), 1)
-    assert not material.lacks_results(material.add(swarm.segment(first).document))
+    assert not material.lacks(material.add(swarm.segment(first).document).results)
     assert audit(swarm, material).counts() == {"unavailable": 8, "verified": 16}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hydra_node.chain.events import Event
 from hydra_node.storage.cid import Cid
@@ -13,7 +14,7 @@ from hydra_node.storage.ipfs import IpfsClient
 from hydra_node.training.job import Job
 from hydra_node.training.journal import MAX_SEGMENT, BadJournal, SegmentDocument, read_segment
 from hydra_node.training.spec import parameter_count
-from hydra_validator.audit.material import Contents, Material, Part
+from hydra_validator.audit.material import Material, Part
 from hydra_validator.audit.replay import Replay, replay
 from hydra_validator.audit.spool import Spool
 from hydra_validator.audit.windows import Window
@@ -28,12 +29,14 @@ _MODEL_OVERHEAD = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
-    """A segment whose document has been taken in; `place` and `seed` are those of its post."""
+class _File:
+    """A file of a segment that has been taken in, its `parts` in order; `place` and `seed` are those of the post."""
 
-    document: SegmentDocument
-    contents: Contents
+    what: str
+    cid: str
+    parts: tuple[Part, ...]
     trainer: str
+    peer: str
     seed: bytes
     place: int
 
@@ -48,8 +51,8 @@ class Evidence:
         self._spool = spool
         self._material = Material(swarm, (), job.spec.steps, spool)
         self._read: set[tuple[bytes, int]] = set()
-        self._owed_contributions: list[_Segment] = []
-        self._owed_results: dict[tuple[str, tuple[Part, ...]], _Segment] = {}
+        self._owed_contributions: list[_File] = []
+        self._owed_results: dict[tuple[str, tuple[Part, ...]], _File] = {}
         self._distances: dict[tuple[int, str, bytes], float] = {}
 
     async def fetch(self, rounds: Sequence[Window], peers: Mapping[str, str]) -> int:
@@ -68,7 +71,7 @@ class Evidence:
                 else:
                     missing += 1
         await self._take_results()
-        self._owed_contributions = [s for s in self._owed_contributions if not await self._take_contributions(s)]
+        self._owed_contributions = [f for f in self._owed_contributions if not await self._take_contributions(f)]
         return missing + len(self._owed_results) + len(self._owed_contributions)
 
     async def judge(self) -> Replay:
@@ -99,10 +102,12 @@ class Evidence:
         contents = await asyncio.to_thread(self._material.add, document)
         for fault in contents.faults[:FAULTS_SHOWN]:
             self._report("entry_refused", fault, fields)
-        segment = _Segment(document, contents, trainer, seed, place)
-        self._owed_results.setdefault((document.results, contents.results), segment)
+        origin = (trainer, document.peer, seed, place)
+        results = _File("results", document.results, contents.results, *origin)
+        self._owed_results.setdefault((results.cid, results.parts), results)
         if document.contributions:
-            self._owed_contributions.append(segment)
+            sent = _File("contributions", document.contributions, contents.contributions, *origin)
+            self._owed_contributions.append(sent)
         if document.checkpoint:
             await self._keep_model(document.checkpoint)
         return True
@@ -117,50 +122,45 @@ class Evidence:
 
     async def _take_results(self) -> None:
         """Fetch results until those of all steps are known: a file that nobody needs any more is not fetched."""
-        for key, segment in list(self._owed_results.items()):
-            if self._material.lacks_results(segment.contents):
-                data = await self._file(segment, "results", segment.document.results, len(segment.contents.results))
+        for key, file in list(self._owed_results.items()):
+            if self._material.lacks(file.parts):
+                data = await self._file(file)
                 if data is None:
                     continue
-                wrong = await asyncio.to_thread(self._material.add_results, segment.contents, data)
-                await self._took(segment, "results", segment.document.results, wrong)
+                await self._took(file, await asyncio.to_thread(self._material.add_results, file.parts, data))
             del self._owed_results[key]
         # What was not to be had may have come with another trainer's.
-        for key, segment in list(self._owed_results.items()):
-            if not self._material.lacks_results(segment.contents):
-                del self._owed_results[key]
+        self._owed_results = {key: f for key, f in self._owed_results.items() if self._material.lacks(f.parts)}
 
-    async def _take_contributions(self, segment: _Segment) -> bool:
+    async def _take_contributions(self, file: _File) -> bool:
         """Fetch what a trainer posted as its contributions; False when they are not to be had (yet)."""
-        document, contents = segment.document, segment.contents
-        data = await self._file(segment, "contributions", document.contributions, len(contents.contributions))
+        data = await self._file(file)
         if data is None:
             return False
-        add = self._material.add_contributions
-        wrong = await asyncio.to_thread(add, contents, data, document.peer, segment.seed, segment.place)
-        await self._took(segment, "contributions", document.contributions, wrong)
+        add = partial(self._material.add_contributions, seed=file.seed, place=file.place)
+        await self._took(file, await asyncio.to_thread(add, file.parts, data, file.peer))
         return True
 
-    async def _file(self, segment: _Segment, what: str, cid: str, count: int) -> bytes | None:
-        """A segment's file of `count` vectors, None when it is not to be had (yet); one too large counts as empty."""
-        fields = {"job": self.job.job_id, "trainer": segment.trainer, "first": segment.document.first, "cid": cid}
+    async def _file(self, file: _File) -> bytes | None:
+        """A file's bytes, None when they are not to be had (yet); a file that is too large counts as empty."""
+        fields = {"job": self.job.job_id, "trainer": file.trainer, "cid": file.cid}
         try:
-            return await self._fetch(cid, min(MAX_FILE, count * self._spool.width))
+            return await self._fetch(file.cid, min(MAX_FILE, len(file.parts) * self._spool.width))
         except TooLarge as error:
-            self._report("file_refused", f"{what} of {segment.trainer}: {error}", fields)
+            self._report("file_refused", f"{file.what} of {file.trainer}: {error}", fields)
             return b""
         except StorageError as error:
-            self._report("file_missing", f"{what} of {segment.trainer}: {error}", fields)
+            self._report("file_missing", f"{file.what} of {file.trainer}: {error}", fields)
             return None
 
-    async def _took(self, segment: _Segment, what: str, cid: str, wrong: Sequence[int]) -> None:
+    async def _took(self, file: _File, wrong: Sequence[int]) -> None:
         """Keep a file that is of use, and say what is wrong with it."""
         if wrong:
-            fields = {"job": self.job.job_id, "trainer": segment.trainer, "steps": list(wrong[:FAULTS_SHOWN])}
-            text = f"{what} of {segment.trainer} in {len(wrong)} steps are not those in the records"
+            fields = {"job": self.job.job_id, "trainer": file.trainer, "steps": list(wrong[:FAULTS_SHOWN])}
+            text = f"{file.what} of {file.trainer} in {len(wrong)} steps are not those in the records"
             self._report("file_refused", text, fields)
-        if len(wrong) < len(segment.contents.results):
-            await self._keep(cid)
+        if len(wrong) < len(file.parts):
+            await self._keep(file.cid)
 
     async def _fetch(self, cid: str, limit: int) -> bytes:
         """Content of at most `limit` bytes. Raises StorageError."""

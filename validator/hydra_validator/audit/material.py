@@ -7,7 +7,7 @@ contribution when its sender signed for its digest and posted its bytes. Nobody'
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hydra_node.collective import certificate, record
@@ -90,22 +90,24 @@ class Material:
                 contributions.append(Part(entry.step, contribution))
         return Contents(tuple(results), tuple(contributions), tuple(faults))
 
-    def lacks_results(self, contents: Contents) -> bool:
-        """Whether a result that the segment's file should hold is not known yet."""
-        return any(part.digest and part.digest not in self.spool for part in contents.results)
+    def lacks(self, results: Iterable[Part]) -> bool:
+        """Whether one of these results is not known yet."""
+        return any(part.digest and part.digest not in self.spool for part in results)
 
-    def add_results(self, contents: Contents, data: bytes) -> list[int]:
-        """Take in the results of a segment; the steps whose result is not the recorded one."""
-        wrong = self._keep(contents.results, data)
+    def add_results(self, results: Sequence[Part], data: bytes) -> list[int]:
+        """Take in a segment's file of results; the steps whose result is not the recorded one."""
+        wrong = self._keep(results, data)
         return sorted(part.step for part in wrong)
 
-    def add_contributions(self, contents: Contents, data: bytes, peer: str, seed: bytes, place: int) -> list[int]:
+    def add_contributions(
+        self, contributions: Sequence[Part], data: bytes, peer: str, *, seed: bytes, place: int
+    ) -> list[int]:
         """Take in what `peer` posted as its contributions; the steps in which it is not the recorded one.
 
         `place` is the number of its post in the order of the chain, `seed` that of its round.
         """
-        wrong = self._keep(contents.contributions, data)
-        for part in contents.contributions:
+        wrong = self._keep(contributions, data)
+        for part in contributions:
             if part.digest and part not in wrong:
                 self._shown.setdefault((part.step, peer), []).append((place, part.digest, seed))
         return sorted(part.step for part in wrong)
@@ -137,7 +139,7 @@ class Material:
                     seeds[step.step, peer] = min(posts)[2]
         return seeds
 
-    def _keep(self, parts: Collection[Part], data: bytes) -> set[Part]:
+    def _keep(self, parts: Sequence[Part], data: bytes) -> set[Part]:
         """Take the vectors of a file into the spool; the parts that are not what they should be."""
         width, view = self.spool.width, memoryview(data)
         found = [view[at * width : (at + 1) * width] for at in range(len(parts))]
