@@ -1,34 +1,12 @@
-"""A devnet of the test's own, and a way to run the commands as a person would."""
+"""A devnet of the test's own."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-PASSWORD = "correct horse"
-
-
-def run_in(home: Path, *arguments: str, password: str | None = PASSWORD) -> subprocess.CompletedProcess[str]:
-    """Run `hydra-node` with its state in `home`; its status and what it printed."""
-    environment = {**os.environ, "HYDRA_HOME": str(home), "COLUMNS": "400"}
-    environment.pop("HYDRA_PASSWORD_FILE", None)
-    if password is not None:
-        environment["HYDRA_PASSWORD"] = password
-    return subprocess.run(
-        [sys.executable, "-m", "hydra_node", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+from commands_world import Command, run_in
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command, run_in
+from commands_world import Command, run_in
 
 
 def last_line(text: str) -> dict[str, Any]:
