@@ -23,6 +23,7 @@ from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt, Sender
 from hydra_node.chain.wallet import Wallet
 
 C = TypeVar("C", bound=Contract)
+FIRST_PATIENCE = 5.0
 
 
 class ChainClient:
@@ -86,8 +87,9 @@ def connect(
     must share it. Raises `BadDeployment`, `WrongChain`, `UnknownEndpoint`, `RpcUnavailable`.
     """
     deployment = Deployment.load(deployment_path)
+    # A wrong address is found soon; a chain that was there once is waited for longer.
+    deployment.check(Rpc(rpc_url, chain_id=deployment.chain_id, patience=FIRST_PATIENCE))
     rpc = Rpc(rpc_url, chain_id=deployment.chain_id)
-    deployment.check(rpc)
     sender = Sender(rpc, wallet, state_dir or deployment_path.parent) if wallet else None
     return ChainClient(rpc, deployment, sender)
 

@@ -171,6 +171,8 @@ class _PatientProvider(HTTPProvider):
 def shown(url: str) -> str:
     """The address without what may be secret in it: credentials, the path with an access key, the query."""
     parts = urlsplit(url)
+    if not parts.scheme and not set(url) & set("@/?"):
+        return url[:80]
     host = parts.hostname or ""
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
 
