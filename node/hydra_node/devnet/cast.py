@@ -39,7 +39,8 @@ TRAINERS = (
     Role("steady", "trainer", 200 * HYDRA),
     Role("slow", "trainer", 200 * HYDRA, cpu_limit=1 / 3),
     Role("killed", "trainer", 200 * HYDRA, fate="sigkill"),
-    Role("cheat", "trainer", 200 * HYDRA, adversary="sign-flip"),
+    # Half as fast as the honest ones: what it sends before it is caught must not outweigh them.
+    Role("cheat", "trainer", 200 * HYDRA, adversary="sign-flip", cpu_limit=1 / 2),
 )
 
 EVERYONE = (SPONSOR, *CONTRIBUTORS, *VALIDATORS, *TRAINERS)
@@ -58,14 +59,15 @@ class Terms:
     validator_fee: int = 10 * HYDRA
     validator_penalty: int = 40 * HYDRA
     training_reward: int = 2_000 * HYDRA
-    rate_per_sample: int = HYDRA // 50
+    rate_per_sample: int = HYDRA // 100
     trainer_min_stake: int = 100 * HYDRA
     trainer_penalty: int = 60 * HYDRA
     audit_fee: int = 5 * HYDRA
     steps: int = 300
-    round_steps: int = 60
-    post_seconds: int = 6
-    cheat_from_step: int = 75
+    global_batch: int = 512
+    round_steps: int = 30
+    post_seconds: int = 4
+    cheat_from_step: int = 40
     validator_stake: int = 300 * HYDRA
     trainer_stake: int = 120 * HYDRA
 

@@ -18,6 +18,7 @@ FLIPPED_ACCEPTED = 0.10
 MIN_ACCURACY = 0.93
 MAX_ACCURACY_LOSS = 0.03
 SLOW_SHARE = 0.6
+SLOW_MACHINE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def promises(report: Report) -> Sequence[Promise]:
         *[
             (f"trainer {name}: a slower machine got a smaller share", _smaller_share(name))
             for name, person in _people(report, "trainer")
-            if person["cpu_limit"] < 1
+            if person["cpu_limit"] < SLOW_MACHINE
         ],
         *[
             (f"trainer {name}: false gradients were caught, stake slashed, the rest unpaid", _caught(name))

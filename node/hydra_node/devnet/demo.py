@@ -307,7 +307,8 @@ class Demo:
         return [
             *("job", "create", "--dataset", dataset, "--reward", f"{TERMS.training_reward} wei"),
             *("--rate", f"{TERMS.rate_per_sample} wei", "--steps", str(TERMS.steps)),
-            *("--round-steps", str(TERMS.round_steps), "--seed", str(self.options.seed)),
+            *("--batch", str(TERMS.global_batch), "--round-steps", str(TERMS.round_steps)),
+            *("--seed", str(self.options.seed)),
             *("--min-stake", f"{TERMS.trainer_min_stake} wei", "--penalty", f"{TERMS.trainer_penalty} wei"),
             *("--min-trainers", str(len(self._wanted_of(TRAINERS)))),
             *("--audit-fee", f"{TERMS.audit_fee} wei", "--post-seconds", str(TERMS.post_seconds)),

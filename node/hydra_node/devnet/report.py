@@ -62,6 +62,7 @@ def compute(arguments: argparse.Namespace, host: Host) -> dict[str, Any]:
         "peak_memory_bytes": arguments.peak_memory,
         "cast": cast,
         "missing": {},
+        "seconds": {},
     }
     parts = _Parts(report, Sources(client, history, host.ipfs, cast), arguments.test)
     parts.add("chain", lambda: facts.chain_facts(rpc, deployment.addresses, client.events.head()))
@@ -84,10 +85,12 @@ class _Parts:
         self._test = test
 
     def add(self, name: str, part: Callable[[], Any]) -> None:
+        began = time.monotonic()
         try:
             self._report[name] = part()
         except (HydraError, LookupError, ValueError, TypeError, AttributeError) as error:
             self._report["missing"][name] = f"{type(error).__name__}: {error}"
+        self._report["seconds"][name] = round(time.monotonic() - began, 1)
 
     def add_all(self) -> None:
         sources = self._sources
