@@ -208,8 +208,9 @@ class Trainer:
             await asyncio.wait([training], timeout=LEAVE_SECONDS)
             raise
         finally:
-            both.cancel()
-            watch.cancel()
+            # Each by itself: when one of both has failed, to cancel both would leave the other running.
+            for task in (training, posting, watch):
+                task.cancel()
             results = await asyncio.gather(both, training, posting, watch, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError | Ejected):

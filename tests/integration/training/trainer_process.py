@@ -33,7 +33,7 @@ async def main(options: dict[str, Any]) -> None:
         stake=options["stake"],
         manner=Manner(options.get("cpu_limit", 1.0), adversary),
         job_timeout=120,
-        settlement_timeout=120,
+        settlement_timeout=280,
     )
     async with Host.start(folder, bootstrap=options["bootstrap"]) as host:
         outcome = await Trainer(host, client, trainer, report).run()
