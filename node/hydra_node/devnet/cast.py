@@ -63,7 +63,7 @@ class Terms:
     trainer_min_stake: int = 100 * HYDRA
     trainer_penalty: int = 60 * HYDRA
     audit_fee: int = 5 * HYDRA
-    steps: int = 300
+    steps: int = 210
     global_batch: int = 512
     round_steps: int = 30
     post_seconds: int = 4
