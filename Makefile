@@ -83,7 +83,8 @@ clean:
 
 # --- what every change must pass ------------------------------------------------------------------------------------
 
-PYTEST := $(PY) -m pytest
+# Most of the time of these tests is waiting for blocks and processes: two at a time, each file as a whole.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 BROWNIE_RUN := HOME=$(BROWNIE_HOME) $(CONTRACTS_VENV)/bin/brownie
 
 test: lint test-unit test-integration test-contracts
@@ -113,8 +114,9 @@ verify: test test-slow test-faults
 test-slow: $(NODE) $(BROWNIE)
 	$(PYTEST) tests/unit tests/integration -m slow
 
+# One at a time: they kill processes, stop them, and look for what is left.
 test-faults: $(NODE)
-	$(PYTEST) tests/faults
+	$(PY) -m pytest tests/faults
 
 # --- contracts ------------------------------------------------------------------------------------------------------
 
