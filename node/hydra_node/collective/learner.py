@@ -21,14 +21,16 @@ STATE_BEATS = 20
 class Learner:
     """Follows one donor at a time, not the leader where another is at hand; a silent or lying one is replaced.
 
-    `ready` once everything that the donor has committed is applied here: then the leader is asked for a place in the
+    One question is under way at a time: a donor answers each with up to a batch of entries, and passes on by itself
+    what is committed later. Once everything that the donor has is applied here, the leader is asked for a place in the
     next view. `state_asked` while a state is on its way.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._donor: str | None = None
-        self._heard_at = float("-inf")
+        self._asked_at: float | None = None
+        self._patience = DONOR_BEATS * context.options.beat
         self._bad: set[str] = set()
         self._head: int | None = None
         self._told_ready = False
@@ -37,36 +39,47 @@ class Learner:
         self._state_from: list[str] = []
 
     def beat(self, own: Log, discovered: Iterable[str], status: Status, now: float, send: Send) -> None:
-        """Asks the donor again, or another one."""
-        if now - self._heard_at > DONOR_BEATS * self._context.options.beat:
+        """Asks again, which also tells the donor that this one still follows; another donor if it was silent."""
+        overdue = self._asked_at is not None and now - self._asked_at > self._patience
+        if overdue:
+            self._patience *= 2
+        if overdue or self._donor is None:
             self._choose(own, discovered, now)
         self._told_ready = False
+        self._ask(status, now, send)
         self.go_on(own, status, now, send)
 
     def go_on(self, own: Log, status: Status, now: float, send: Send) -> None:
-        """Asks for more, or for a place in the view."""
-        ready = self._head is not None and own.height >= self._head and self._context.settled
-        ask = msgspec.structs.replace(status, follow=True, ask=True)
-        if not ready or not self._told_ready:
-            send(() if self._donor is None else (self._donor,), ask)
-        if ready and not self._told_ready:
+        """Asks for what the donor has and this one lacks, or for a place in the view if that is nothing."""
+        if self._head is None or own.height < self._head:
+            self._ask(status, now, send)
+        elif self._context.settled and not self._told_ready:
             self._told_ready = True
             send(self._leader(own), msgspec.structs.replace(status, ready=True))
 
-    def answered(self, sender: str, now: float) -> None:
-        """The donor is alive."""
-        if sender == self._donor:
-            self._heard_at = now
+    def heard(self, sender: str, head: int, own: Log, grew: bool, now: float) -> None:
+        """A message of the donor, whose log reaches `head`: was it the answer, or only something newer?"""
+        if sender != self._donor:
+            return
+        self._head = head
+        if self._asked_at is not None and (grew or head <= own.height):
+            self._patience = max(DONOR_BEATS * self._context.options.beat, 2 * (now - self._asked_at))
+            self._asked_at = None
 
-    def heard_height(self, sender: str, height: int) -> None:
-        """How far the donor's log reaches."""
-        if sender == self._donor:
-            self._head = height
+    def behind(self, height: int) -> None:
+        """The swarm is at `height` already."""
+        if self._head is not None:
+            self._head = max(self._head, height)
 
     def gone(self, peer: str) -> None:
         """A closed connection ends its donations."""
         if peer == self._donor:
-            self._heard_at = float("-inf")
+            self._donor = self._asked_at = None
+
+    def _ask(self, status: Status, now: float, send: Send) -> None:
+        if self._asked_at is None and self._donor is not None:
+            self._asked_at = now
+            send((self._donor,), msgspec.structs.replace(status, follow=True, ask=True))
 
     def distrust(self, peer: str) -> None:
         """Never again asks one that sent what does not fit."""
@@ -110,8 +123,7 @@ class Learner:
         previous, self._donor = self._donor, order[0] if order else None
         if self._donor == previous and len(order) > 1:
             self._donor = order[1]
-        self._heard_at = now
-        self._head = None
+        self._head = self._asked_at = None
 
     def _order(self, peers: list[str], salt: int) -> list[str]:
         """A different order for each newcomer and moment, so that none swamps one donor."""

@@ -33,7 +33,7 @@ from hydra_node.collective.workload import CommittedStep, Contribution
 log = logging.getLogger(__name__)
 
 MAX_EARLY = 1024
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
 EARLY_HEIGHTS = 2
 STAND_IN_VIEW = 2
 
@@ -253,6 +253,10 @@ class Member:
         if self.log is None:
             return
         height = self.log.height
+        if message.height > height and not self._is_member() and not self._leaving:
+            # whoever says this takes this run for a member of a view that it has not heard of yet
+            self.learner.behind(message.height)
+            self.learner.go_on(self.log, self._own_status(), now, self._send)
         if height < message.height <= height + EARLY_HEIGHTS:
             if len(self._early) < MAX_EARLY:
                 self._early.append((sender, message))
@@ -349,6 +353,9 @@ class Member:
         if followers:
             payload = msg.pack_entries([entry])
             self._send(followers, msg.Committed(height=self.log.height, payload=payload))
+        for peer in self.log.view.members:
+            # who is a member hears of the next entries as one, or asks again
+            self._followers.pop(peer, None)
         self._enter(now)
 
     def _apply(self, record: StepRecord, entry: Entry, now: float) -> None:
@@ -513,7 +520,7 @@ class Member:
     def _catch_up(self, sender: str, message: msg.Committed, now: float) -> None:
         if self.log is None:
             return
-        self.learner.answered(sender, now)
+        before = self.log.height
         for entry in msg.unpack_entries(message.payload):
             if entry.record.height != self.log.height:
                 continue
@@ -525,7 +532,7 @@ class Member:
                 return
             self._advance(entry, now)
         if not self._is_member() and not self._leaving:
-            self.learner.heard_height(sender, message.height)
+            self.learner.heard(sender, message.height, self.log, self.log.height > before, now)
             self.learner.go_on(self.log, self._own_status(), now, self._send)
 
     def _state_requested(self, sender: str, now: float) -> None:

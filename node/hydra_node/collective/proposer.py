@@ -79,7 +79,7 @@ class Proposer:
             proposal = self._begin(now)
         if proposal.record is not None:
             self._watch_decision(proposal, now)
-        elif proposal.attempt == 0 or self._promised(proposal):
+        elif proposal.attempt == 0 or (self._promised(proposal) and self._informed(proposal, now)):
             self._choose(proposal, now)
         elif self._newest() > proposal.attempt:
             self._again_at(proposal.started + self.context.options.floor, now, ())
@@ -129,6 +129,18 @@ class Proposer:
 
     def _promised(self, proposal: Proposal) -> bool:
         return len(proposal.promises) >= self.view.majority
+
+    def _informed(self, proposal: Proposal, now: float) -> bool:
+        """Whether the plan of this step is known, or cannot be: only one member may have heard it and begun to work."""
+        step = self.slot.log.step
+        planned = any(promise.step == step and promise.ranges for promise in proposal.promises.values())
+        if planned or self.context.ranges_of(step) is not None or proposal.plan is not None:
+            return True
+        due = proposal.started + self.context.options.floor
+        if now >= due or all(peer in proposal.promises for peer in self.view.members if peer not in self.context.down):
+            return True
+        self.wake_at = min(self.wake_at, due)
+        return False
 
     # what to propose
 
