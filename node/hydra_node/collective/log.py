@@ -10,7 +10,7 @@ from hydra_node.collective import record as records
 from hydra_node.collective.certificate import Certificate
 from hydra_node.collective.errors import BadRecord
 from hydra_node.collective.keys import Keys
-from hydra_node.collective.record import GENESIS_VIEW, StepRecord, View, ViewRecord
+from hydra_node.collective.record import StepRecord, View, ViewRecord
 from hydra_node.collective.vectors import from_bytes, vector_digest
 
 MIN_KEPT = 4
@@ -48,10 +48,11 @@ class Log:
         self._kept_bytes = 0
         self._borders: dict[int, Border] = {}
         record = first.record
-        if not isinstance(record, ViewRecord) or record.view != GENESIS_VIEW or record.height or record.step:
+        if not isinstance(record, ViewRecord):
             raise BadRecord("a log begins with its first view")
-        if record.swarm != swarm or record.previous_digest:
-            raise BadRecord("the first view belongs to another swarm")
+        records.check_whole(record)
+        if record != records.genesis(swarm, record.next.members, record.next.incarnations, record.attempt):
+            raise BadRecord("a log begins with the first view of its swarm")
         certificates.check(first.certificate, record, record.next, keys)
         self.view: View = record.next
         self.height = 1
@@ -79,6 +80,7 @@ class Log:
 
     def check_follows(self, record: StepRecord | ViewRecord) -> None:
         """Raises BadRecord unless the record fits what was committed so far."""
+        records.check_whole(record)
         if (record.swarm, record.height, record.view) != (self._swarm, self.height, self.view.number):
             raise BadRecord(
                 f"a record of height {record.height}, view {record.view}",
@@ -146,8 +148,11 @@ class Log:
             record = entry.record
             if record.swarm != swarm or record.view != log.view.number or record.height < log.height:
                 raise BadRecord("the views of a proof do not follow each other")
+            records.check_whole(record)
             certificates.check(entry.certificate, record, log.view, keys)
             if isinstance(record, ViewRecord):
+                if record.next.number != log.view.number + 1:
+                    raise BadRecord(f"view {record.next.number} after view {log.view.number}")
                 log.view = record.next
                 log.lineage.append(entry)
             elif entry is not proof[-1]:

@@ -110,6 +110,35 @@ def test_the_first_view_needs_all_of_its_members() -> None:
         Log(SWARM, KEYS, 10**6, Entry(record, certify(record, NAMES[:2])))
 
 
+def test_a_first_view_with_forged_signatures_is_refused() -> None:
+    record, proof = first().record, first().certificate
+    for forged in (dict.fromkeys(proof.votes, bytes(64)), {**proof.votes, NAMES[2]: proof.votes[NAMES[1]]}):
+        entry = Entry(record, msgspec.structs.replace(proof, votes=forged))
+        with pytest.raises(BadCertificate):
+            Log(SWARM, KEYS, 10**6, entry)
+        with pytest.raises(BadCertificate):
+            Log.at_border(SWARM, KEYS, 10**6, [entry])
+
+
+@pytest.mark.parametrize(
+    "view", [View(1, (), ()), View(1, (NAMES[0], NAMES[0]), (1, 1)), View(1, NAMES[:2], (1,)), View(2, NAMES, (1,) * 4)]
+)
+def test_a_first_view_that_makes_no_sense_is_refused(view: View) -> None:
+    record = msgspec.structs.replace(first().record, next=view)
+    with pytest.raises(BadRecord):
+        Log(SWARM, KEYS, 10**6, Entry(record, certify(record, tuple(set(view.members)))))
+
+
+def test_a_next_view_that_makes_no_sense_is_refused() -> None:
+    log = new_log()
+    for view in (View(2, (), ()), View(2, NAMES[:2], (1,)), View(2, (NAMES[0],) * 2, (1, 1))):
+        change = ViewRecord(
+            swarm=SWARM, height=1, view=1, attempt=0, step=0, next=view, removed={}, previous_digest=log.head
+        )
+        with pytest.raises(BadRecord):
+            log.append(Entry(change, certify(change, NAMES[:3])))
+
+
 @pytest.mark.parametrize(
     "wrong", [{"previous_digest": b"x" * 32}, {"step": 4}, {"height": 7}, {"view": 2}, {"members": NAMES}]
 )
