@@ -6,6 +6,7 @@ python swarm_member.py KEYFILE BOOTSTRAP|- STEPS MIN_MEMBERS SECONDS_A_STEP
 import asyncio
 import hashlib
 import json
+import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ BATCH = 64
 
 def say(**fields: object) -> None:
     print(json.dumps(fields), flush=True)
+
+
+def peak_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 class LeastSquares:
@@ -56,6 +61,7 @@ class LeastSquares:
 
     async def apply(self, committed: CommittedStep) -> bytes:
         assert committed.step == self.step
+        await asyncio.sleep(self.seconds / 2)
         self.parameters = self.parameters - np.float32(0.1) * committed.vector
         self.step += 1
         now = time.perf_counter()
@@ -95,7 +101,7 @@ async def main() -> None:
         workload = LeastSquares(float(seconds))
         collective = Collective(node, identity, b"integration", workload, Options(min_members=int(members)))
         await collective.run(int(steps))
-        say(event="done", step=workload.step, digest=workload.digest().hex())
+        say(event="done", step=workload.step, digest=workload.digest().hex(), peak_mb=peak_mb())
 
 
 if __name__ == "__main__":
