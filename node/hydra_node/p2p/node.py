@@ -182,16 +182,23 @@ class PeerNode:
         await self.dht.publish(PEER_PREFIX + self.peer_id, msgspec.msgpack.encode([str(self.address)]), PEER_TTL)
 
     async def _connected(self, peer_id: PeerId, timeout: float) -> Connection:
+        """The connection with a peer: the one there is, or the first that either side makes."""
         connection = self._transport.connection(peer_id)
         if connection is not None:
             return connection
+        dialling = asyncio.create_task(self._connect(peer_id))
+        coming = asyncio.create_task(self._transport.arrival(peer_id, timeout))
         try:
-            async with asyncio.timeout(timeout):
-                return await self._connect(peer_id)
-        except TimeoutError as error:
-            raise PeerUnreachable(
-                f"peer {peer_id} was not reached in time", expected=f"within {timeout:g} s"
-            ) from error
+            await asyncio.wait([dialling, coming], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if found := self._transport.connection(peer_id):
+                return found
+            if dialling.done():
+                return dialling.result()
+        finally:
+            dialling.cancel()
+            coming.cancel()
+            await asyncio.gather(dialling, coming, return_exceptions=True)
+        raise PeerUnreachable(f"peer {peer_id} was not reached in time", expected=f"within {timeout:g} s")
 
     async def _connect(self, peer_id: PeerId) -> Connection:
         """Try the addresses that are known, then those that the DHT knows."""

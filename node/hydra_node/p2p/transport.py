@@ -138,8 +138,22 @@ class Transport:
                 return found
             if error := self._backoff.error_since(peer_id, asked_at):
                 raise error
-            await self._arrival(peer_id, self._backoff.delay(peer_id, asyncio.get_running_loop().time()))
+            await self.arrival(peer_id, self._backoff.delay(peer_id, asyncio.get_running_loop().time()))
             return self.connection(peer_id) or await self._dial_any(peer_id, addresses)
+
+    async def arrival(self, peer_id: PeerId, timeout: float) -> None:
+        """Wait until the peer is connected, at most `timeout` seconds."""
+        if timeout <= 0 or self.connection(peer_id) is not None:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._arrivals.setdefault(peer_id, set())
+        waiting.add(future)
+        try:
+            await asyncio.wait([future], timeout=timeout)
+        finally:
+            waiting.discard(future)
+            if not waiting and self._arrivals.get(peer_id) is waiting:
+                del self._arrivals[peer_id]
 
     async def keep_alive(self) -> None:
         """Ask silent peers for a sign of life and drop those that give none. Runs until cancelled."""
@@ -299,7 +313,7 @@ class Transport:
                 await role.result
         except Duplicate:
             # the peer's own connection is on its way here
-            await self._arrival(peer_id, self._options.handshake)
+            await self.arrival(peer_id, self._options.handshake)
         except TimeoutError as error:
             raise HandshakeFailed("no answer", expected=f"within {self._options.handshake:g} s") from error
         finally:
@@ -313,20 +327,6 @@ class Transport:
         if self.connection(peer_id) is not None:
             raise Duplicate("the peer's own connection came first")
         self._committed.add(peer_id)
-
-    async def _arrival(self, peer_id: PeerId, timeout: float) -> None:
-        """Wait until the peer is connected, at most `timeout` seconds."""
-        if timeout <= 0 or self.connection(peer_id) is not None:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._arrivals.setdefault(peer_id, set())
-        waiting.add(future)
-        try:
-            await asyncio.wait([future], timeout=timeout)
-        finally:
-            waiting.discard(future)
-            if not waiting and self._arrivals.get(peer_id) is waiting:
-                del self._arrivals[peer_id]
 
     def _check_alive(self, link: Link, now: float) -> None:
         silent = now - link.heard

@@ -7,6 +7,7 @@ import signal
 import pytest
 from p2p_world import address_of, peer, peer_process, until
 
+from hydra_node.p2p.address import PeerAddress
 from hydra_node.p2p.connection import ConnectionOptions
 from hydra_node.p2p.errors import (
     FrameTooLarge,
@@ -223,3 +224,26 @@ async def test_the_body_of_a_node_sees_its_own_exceptions() -> None:
     with pytest.raises(ZeroDivisionError):
         async with peer():
             raise ZeroDivisionError
+
+
+async def test_a_request_that_looks_for_a_peer_goes_out_when_the_peer_comes_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    identity, looking = Identity.generate(), asyncio.Event()
+    async with peer() as a:
+        async with peer(a, identity=identity) as before:
+            await before.request(a.peer_id, "echo/1")
+        await until(lambda: not a.peers)
+
+        async def endless(peer_id: PeerId) -> list[PeerAddress]:
+            looking.set()
+            await asyncio.Event().wait()
+            return []
+
+        # the lookup of a peer's new address can take long: some of the nodes asked are gone, too
+        monkeypatch.setattr(a, "resolve", endless)
+        waiting = asyncio.create_task(a.request(identity.peer_id, "echo/1", b"at last", timeout=20.0))
+        await looking.wait()
+        async with peer(a, identity=identity) as again:
+            await again.request(a.peer_id, "echo/1")
+            assert (await waiting).body == b"at last"
