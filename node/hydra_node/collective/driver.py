@@ -152,8 +152,9 @@ class Collective:
                 self._outbox.send(PeerId(action.to), action.message)
             else:
                 self._work.put_nowait(action)
-        if self._member.role is not self._role:
-            self._role = self._member.role
+        role = self._member.role
+        if role is not self._role:
+            self._role = role
             log.info("this member is now: %s", self._role.value)
         self._set_timer(self._member.wake_at)
         self._changed.set()

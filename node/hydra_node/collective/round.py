@@ -40,7 +40,7 @@ class Round:
         self.record: StepRecord | None = None
         self.decided_at = now
         self.parts: dict[str, bytes] = {}
-        self.shards_sent = False
+        self.shards_sent = self.staged = False
 
     # the owner
 

@@ -261,7 +261,7 @@ class Slot:
         self.context.send((self.view.members[0],), report)
 
     def _stage(self, current: Round) -> None:
-        if current.record is None:
+        if current.record is None or current.staged:
             return
         result = current.result()
         if result is None:
@@ -269,6 +269,7 @@ class Slot:
         digest = vectors.vector_digest(vectors.from_bytes(result))
         record = msgspec.structs.replace(current.record, result_digest=digest)
         self.staged[records.digest(record)] = (record, result)
+        current.staged = True
         if self.decision is not None and self.decision[0] == current.plan.attempt:
             self.decision = (self.decision[0], record)
 
@@ -276,9 +277,11 @@ class Slot:
         if self.decision is None or self._stale(self.decision[0]):
             return
         attempt, record = self.decision
-        digest = records.digest(record)
         if self._own_vote is not None and self._own_vote.attempt == attempt:
             return
+        if isinstance(record, StepRecord) and not record.result_digest:
+            return
+        digest = records.digest(record)
         if digest not in self.staged or not self._acceptable(record) or not self.acceptor.vote(attempt, record):
             return
         signature = self.context.keys.sign(self._ballot(attempt, digest))

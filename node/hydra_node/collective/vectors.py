@@ -8,8 +8,9 @@ check them against a list that the sender signed once, whoever owns which chunks
 import hashlib
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -54,13 +55,14 @@ def from_bytes(raw: bytes | bytearray | memoryview) -> Vector:
     return np.frombuffer(raw, dtype=DTYPE)
 
 
-def shards(size: int, peers: Sequence[str]) -> dict[str, tuple[int, int]]:
+@lru_cache(maxsize=64)
+def shards(size: int, peers: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
     """Who owns which numbers: (start, stop) by peer, equal up to one chunk; without peers that would own none."""
     chunk = chunk_length(size)
     count = math.ceil(size / chunk)
     cuts = [count * place // len(peers) for place in range(len(peers) + 1)]
     bounds = ((cuts[i] * chunk, min(cuts[i + 1] * chunk, size)) for i in range(len(peers)))
-    return {peer: bound for peer, bound in zip(peers, bounds, strict=True) if bound[0] < bound[1]}
+    return MappingProxyType({peer: bound for peer, bound in zip(peers, bounds, strict=True) if bound[0] < bound[1]})
 
 
 def squared_norm(part: Vector) -> float:

@@ -118,6 +118,8 @@ class Connection:
         self._sending.add(sent)
         try:
             self.link.send(outgoing)
+            if sent.done():
+                return sent.result()
             async with asyncio.timeout(timeout):
                 await sent
         except TimeoutError as error:

@@ -23,6 +23,8 @@ from hydra_node.p2p.outbox import Outbox, Outgoing
 log = logging.getLogger(__name__)
 
 WRITE_BUFFER = 1024 * 1024
+WRITE = 256 * 1024
+"""Bytes written at a time."""
 TURN = 2 * 1024 * 1024
 """Bytes written before the event loop gets to do something else."""
 
@@ -177,9 +179,15 @@ class Link(asyncio.BufferedProtocol):
         written = 0
         while self._writable and self._outbox and not self.closing and written < TURN:
             assert self._transport is not None
-            for buffer in self._outbox.take():
-                self._transport.write(buffer)
-                written += len(buffer)
+            batch: list[bytes | memoryview] = []
+            size = 0
+            while self._outbox and size < WRITE:
+                buffers = self._outbox.take()
+                batch += buffers
+                size += sum(map(len, buffers))
+            # together they are one call of the system, where one each would be many
+            self._transport.writelines(batch)
+            written += size
         if written >= TURN and not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump_again)

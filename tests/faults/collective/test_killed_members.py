@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from swarm_world import STEPS, Process, Swarm, check_alike, swarm_in
+from swarm_world import STEPS, Swarm, check_alike, swarm_in
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ async def main() -> None:
         workload = LeastSquares(float(seconds))
         collective = Collective(node, identity, b"integration", workload, Options(min_members=int(members)))
         await collective.run(int(steps))
-        say(event="done", step=workload.step, digest=workload.digest().hex(), peak_mb=peak_mb())
+        say(event="done", step=workload.step, digest=workload.digest().hex(), peak_mb=peak_mb(), cpu=time.process_time())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from hydra_node.collective import vectors
 
 @given(st.integers(1, 300_000), st.integers(1, 40))
 def test_shards_cover_a_vector_once_and_in_order(size: int, count: int) -> None:
-    peers = [f"p{place}" for place in range(count)]
+    peers = tuple(f"p{place}" for place in range(count))
     layout = list(vectors.shards(size, peers).values())
     assert layout[0][0] == 0 and layout[-1][1] == size
     assert all(one[1] == two[0] for one, two in pairwise(layout))
@@ -34,7 +34,7 @@ def test_digests_of_a_shard_are_a_slice_of_the_vector_s() -> None:
     chunk = vectors.chunk_length(len(vector))
     whole = vectors.chunk_digests(vector, chunk)
     found: list[bytes] = []
-    for start, stop in vectors.shards(len(vector), ["a", "b", "c"]).values():
+    for start, stop in vectors.shards(len(vector), ("a", "b", "c")).values():
         found += vectors.chunk_digests(vector[start:stop], chunk)
     assert tuple(found) == whole
 
