@@ -6,6 +6,7 @@ Everything it attests is a function of the chain and the store, so a restarted a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from hydra_node.chain.bindings.structs import TrainingTerms
 from hydra_node.chain.contract import NoWallet
@@ -95,9 +96,27 @@ class JobAudit:
         swarm = swarm_id(deployment.chain_id, deployment.address("TrainingRegistry"), self._job_id)
         with Spool(parameter_count(job.spec)) as spool:
             evidence = Evidence(job, swarm, spool, self._ipfs, self._report)
-            complete = await self._was_complete(evidence)
-            while (window := await self._next_round(terms, complete)) is not None:
-                complete = await self._settle_round(evidence, window)
+            prefetching = asyncio.create_task(self._prefetch(evidence), name="prefetch")
+            try:
+                complete = await self._was_complete(evidence)
+                while (window := await self._next_round(terms, complete)) is not None:
+                    complete = await self._settle_round(evidence, window)
+            finally:
+                prefetching.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await prefetching
+
+    async def _prefetch(self, evidence: Evidence) -> None:
+        """Fetch each segment when it is posted, all that are new at the same time."""
+        seen = 0
+
+        def new() -> list[Event] | None:
+            return self._posts()[seen:] or None
+
+        while True:
+            posts = await self._watch.until(new, "a posted segment")
+            seen += len(posts)
+            await asyncio.gather(*(evidence.prefetch(post) for post in posts))
 
     def _settled(self) -> list[Event]:
         return self._watch.find("RoundSettled", "TrainingRegistry", jobId=self._job_id)
@@ -106,8 +125,10 @@ class JobAudit:
         return any(event.args["last"] for event in self._settled())
 
     def _windows(self, terms: TrainingTerms) -> list[Window]:
-        posts = self._watch.find("RecordPosted", "TrainingRegistry", jobId=self._job_id)
-        return windows(posts, terms.post_seconds)
+        return windows(self._posts(), terms.post_seconds)
+
+    def _posts(self) -> list[Event]:
+        return self._watch.find("RecordPosted", "TrainingRegistry", jobId=self._job_id)
 
     async def _was_complete(self, evidence: Evidence) -> bool:
         """After a restart: whether the rounds settled so far held the records of all steps."""

@@ -20,7 +20,7 @@ from hydra_validator.audit.spool import Spool
 from hydra_validator.audit.windows import Window
 from hydra_validator.watch import Report
 
-FETCH_SECONDS = 20.0  # for one document or file
+FETCH_SECONDS = 8.0  # for one document or file
 MAX_FILE = 1 << 30
 FAULTS_SHOWN = 5
 _ENTRY_BYTES = 64 * 1024  # of one step's record and certificate in a segment's document
@@ -73,6 +73,16 @@ class Evidence:
         await self._take_results()
         self._owed_contributions = [f for f in self._owed_contributions if not await self._take_contributions(f)]
         return missing + len(self._owed_results) + len(self._owed_contributions)
+
+    async def prefetch(self, post: Event) -> None:
+        """Bring what a trainer has just posted into the store: it may be gone before its round closes."""
+        steps = int(post.args["lastStep"]) - int(post.args["firstStep"]) + 1
+        try:
+            document = await self._document(post, steps)
+            for cid in filter(None, (document.results, document.contributions)):
+                await self._fetch(cid, min(MAX_FILE, steps * self._spool.width))
+        except (StorageError, BadJournal):
+            return  # `fetch` tries again when the round closes, and says what is wrong
 
     async def judge(self) -> Replay:
         """Replay everything at hand; in a thread."""
