@@ -16,6 +16,7 @@ from hydra_node.collective import events as ev
 from hydra_node.collective import messages as msg
 from hydra_node.collective import round as rounds
 from hydra_node.collective.context import Context
+from hydra_node.collective.donor import Donor
 from hydra_node.collective.errors import BadCertificate, BadRecord, MalformedMessage
 from hydra_node.collective.events import Action, Event, Role
 from hydra_node.collective.formation import Formation
@@ -24,6 +25,7 @@ from hydra_node.collective.learner import Learner
 from hydra_node.collective.log import Entry, Log
 from hydra_node.collective.messages import Message
 from hydra_node.collective.options import Options
+from hydra_node.collective.presence import Presence
 from hydra_node.collective.proposer import Bystander, Proposer
 from hydra_node.collective.record import Ranges, StepRecord, ViewRecord
 from hydra_node.collective.slot import Slot
@@ -33,7 +35,6 @@ from hydra_node.collective.workload import CommittedStep, Contribution
 log = logging.getLogger(__name__)
 
 MAX_EARLY = 1024
-BATCH_BYTES = 4 * 1024 * 1024
 EARLY_HEIGHTS = 2
 STAND_IN_VIEW = 2
 
@@ -75,6 +76,8 @@ class Member:
         self.proposer: Proposer | None = None
         self.formation = Formation(me, incarnation, swarm, keys, options, send=self._send)
         self.learner = Learner(self.context)
+        self.donor = Donor(self.context, self._send)
+        self.presence = Presence(self.context)
         self.discovered: set[str] = set()
         self.wake_at = float("-inf")
         self._keys = keys
@@ -82,14 +85,9 @@ class Member:
         self._actions: list[Action] = []
         self._local: list[Message] = []
         self._early: list[tuple[str, msg.Fenced]] = []
-        self._heard: dict[str, float] = {}
-        self._fallen: dict[str, int] = {}
         self._heights: dict[str, int] = {}
-        self._followers: dict[str, float] = {}
-        self._state_wanted: dict[str, float] = {}
         self._outstanding = 0
         self._next_beat = float("-inf")
-        self._last_now = float("-inf")
         self._beat_height = 0
         self._idle_beats = 0
         self._lacking_told = False
@@ -133,25 +131,18 @@ class Member:
             return ()
         height = self.log.height
         view = [peer for peer in self._peers() if self._is_member() and peer not in self.context.down]
-        return tuple(peer for peer in {*view, *self.followers(now)} if self._heights.get(peer, 0) < height)
-
-    def followers(self, now: float) -> tuple[str, ...]:
-        """Peers that are catching up with this one's help."""
-        recent = now - 10 * self._options.beat
-        return tuple(peer for peer, at in self._followers.items() if at >= recent)
+        return tuple(peer for peer in {*view, *self.donor.followers(now)} if self._heights.get(peer, 0) < height)
 
     # the machine
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Takes one event and returns what is to be done about it."""
-        if now - self._last_now > self._options.silence / 2:
-            # this process was stopped or starved: that it heard nobody says nothing about them
-            self._heard = dict.fromkeys(self._heard, now)
-        self._last_now = now
+        self.presence.time(now)
         self._actions = []
         self._take(event, now)
         self._settle(now)
-        self._watch_silence(now)
+        if self.log is not None and self.slot is not None:
+            self.presence.watch(self.log.view, now)
         if now >= self._next_beat:
             self._beat(now)
         self._settle(now)
@@ -162,7 +153,7 @@ class Member:
     def _take(self, event: Event, now: float) -> None:
         match event:
             case ev.Received(sender, message):
-                self._heard[sender] = now
+                self.presence.heard(sender, now)
                 self._receive(sender, message, now)
             case ev.PeerDown(peer):
                 self._peer_down(peer)
@@ -182,7 +173,7 @@ class Member:
                 if self.log is not None and not self._is_member() and not self._leaving:
                     self.learner.go_on(self.log, self._own_status(), now, self._send)
             case ev.StateTaken(step, state):
-                self._give_state(step, state)
+                self.donor.give_state(self.log, step, state)
             case ev.LeaveRequested():
                 self._leaving = True
                 self.context.leaving.add(self.context.me)
@@ -244,7 +235,8 @@ class Member:
                 if self.log is not None and message.height > self.log.height:
                     self.learner.ask_state((sender, *self._peers()), now, self._send)
             case msg.StateRequest():
-                self._state_requested(sender, now)
+                if self.donor.want_state(sender):
+                    self._actions.append(ev.AskState())
             case msg.State():
                 self._take_state(message, now)
 
@@ -289,7 +281,7 @@ class Member:
             self.formation.hello(sender, message, now)
             self._begin_from_formation(now)
             return
-        self._note_incarnation(sender, message.incarnation)
+        self.presence.note_run(self.log.view, sender, message.incarnation)
         self._send((sender,), msg.Welcome(entry=self.log.lineage[0]))
 
     def _begin_from_formation(self, now: float) -> None:
@@ -312,9 +304,7 @@ class Member:
     def _enter(self, now: float) -> None:
         """Opens the slot of the log's height, if this member has a vote there."""
         assert self.log is not None
-        members = self.log.view.members
-        self._heard = {peer: self._heard.get(peer, now) if peer in self._heard else now for peer in members}
-        self.context.down &= set(members)
+        self.presence.enter(self.log.view, now)
         self.slot = self.proposer = None
         if self._is_member():
             self.context.down.discard(self.context.me)
@@ -346,16 +336,10 @@ class Member:
             }
             self.context.down -= joined
             for peer in joined:
-                self._heard[peer] = now
+                self.presence.heard(peer, now)
             self.context.leaving &= set(record.next.members)
             log.info("view %d: %d members", record.next.number, len(record.next.members))
-        followers = self.followers(now)
-        if followers:
-            payload = msg.pack_entries([entry])
-            self._send(followers, msg.Committed(height=self.log.height, payload=payload))
-        for peer in self.log.view.members:
-            # who is a member hears of the next entries as one, or asks again
-            self._followers.pop(peer, None)
+        self.donor.pass_on(self.log, entry, now)
         self._enter(now)
 
     def _apply(self, record: StepRecord, entry: Entry, now: float) -> None:
@@ -390,32 +374,12 @@ class Member:
 
     def _peer_down(self, peer: str) -> None:
         self.formation.gone(peer)
-        self._followers.pop(peer, None)
+        self.donor.gone(peer)
         self.context.joining.pop(peer, None)
         self.learner.gone(peer)
         if self._in_view(peer):
             self.context.down.add(peer)
             self._lacking_due = True
-
-    def _note_incarnation(self, peer: str, incarnation: int) -> None:
-        """A member that says something is alive; a new run of it means that the old one, who voted, is not."""
-        if self.log is None:
-            return
-        known = self.log.view.incarnation(peer)
-        if known is None:
-            return
-        if incarnation > known:
-            self.context.down.add(peer)
-            self._fallen[peer] = incarnation
-        elif incarnation == known and self._fallen.get(peer, 0) <= known:
-            self.context.down.discard(peer)
-
-    def _watch_silence(self, now: float) -> None:
-        if self.log is None or self.slot is None:
-            return
-        for peer in self.log.view.members:
-            if peer != self.context.me and now - self._heard.setdefault(peer, now) > self._options.silence:
-                self.context.down.add(peer)
 
     def _is_member(self) -> bool:
         return self.log is not None and self.log.view.incarnation(self.context.me) == self.context.incarnation
@@ -478,14 +442,14 @@ class Member:
         if status.genesis != self.log.genesis:
             self._other_swarm(status)
             return
-        self._note_incarnation(sender, status.incarnation)
+        self.presence.note_run(self.log.view, sender, status.incarnation)
         self._heights[sender] = status.height
         if status.follow:
-            self._followers[sender] = now
+            self.donor.follow(sender, now)
         if status.ready and self.log.view.incarnation(sender) != status.incarnation:
             self.context.joining[sender] = status.incarnation
         if status.ask:
-            self._send_missing(sender, status.height)
+            self.donor.answer(self.log, sender, status.height, self._is_member())
         elif status.height < self.log.height:
             self._send((sender,), self._own_status())
         elif status.height > self.log.height and self._is_member() and not self._lacking_told:
@@ -495,17 +459,6 @@ class Member:
         if same and self.slot is not None and self.proposer is not None and self._in_view(sender):
             self.proposer.note_promised(status.promised)
             self.slot.answer(sender, status)
-
-    def _send_missing(self, peer: str, height: int) -> None:
-        assert self.log is not None
-        entries = self.log.since(height, BATCH_BYTES)
-        if not entries and not self._is_member():
-            # two that catch up must not take each other for the swarm
-            return
-        if entries is None:
-            self._send((peer,), msg.Behind(height=self.log.height))
-        else:
-            self._send((peer,), msg.Committed(height=self.log.height, payload=msg.pack_entries(entries)))
 
     def _other_swarm(self, status: msg.Status) -> None:
         """Two first views were formed. The one that has committed nothing and cannot go on gives way."""
@@ -534,21 +487,6 @@ class Member:
         if not self._is_member() and not self._leaving:
             self.learner.heard(sender, message.height, self.log, self.log.height > before, now)
             self.learner.go_on(self.log, self._own_status(), now, self._send)
-
-    def _state_requested(self, sender: str, now: float) -> None:
-        if self.log is None:
-            return
-        if not self._state_wanted:
-            self._actions.append(ev.AskState())
-        self._state_wanted[sender] = now
-
-    def _give_state(self, step: int, state: bytes) -> None:
-        wanted, self._state_wanted = self._state_wanted, {}
-        border = self.log.border(step) if self.log is not None else None
-        if self.log is None or border is None:
-            return
-        payload = msg.pack_state(self.log.proof(border), state)
-        self._send(tuple(wanted), msg.State(step=step, payload=payload))
 
     def _take_state(self, message: msg.State, now: float) -> None:
         """Goes to a state that a peer sent with the proof of its place in the log, if that is no way back."""

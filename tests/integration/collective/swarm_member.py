@@ -101,7 +101,8 @@ async def main() -> None:
         workload = LeastSquares(float(seconds))
         collective = Collective(node, identity, b"integration", workload, Options(min_members=int(members)))
         await collective.run(int(steps))
-        say(event="done", step=workload.step, digest=workload.digest().hex(), peak_mb=peak_mb(), cpu=time.process_time())
+        used = {"peak_mb": peak_mb(), "cpu": time.process_time()}
+        say(event="done", step=workload.step, digest=workload.digest().hex(), **used)
 
 
 if __name__ == "__main__":
