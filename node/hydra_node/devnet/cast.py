@@ -54,7 +54,7 @@ class Terms:
     commit_seconds: int = 20
     reveal_seconds: int = 8
     score_commit_seconds: int = 60
-    score_reveal_seconds: int = 10
+    score_reveal_seconds: int = 8
     bond: int = 2 * HYDRA
     validator_fee: int = 10 * HYDRA
     validator_penalty: int = 40 * HYDRA
@@ -63,7 +63,7 @@ class Terms:
     trainer_min_stake: int = 100 * HYDRA
     trainer_penalty: int = 60 * HYDRA
     audit_fee: int = 5 * HYDRA
-    steps: int = 210
+    steps: int = 180
     global_batch: int = 512
     round_steps: int = 30
     post_seconds: int = 4

@@ -105,12 +105,20 @@ class Demo:
             secret.write_text(f"password of {role.name}\n", encoding="utf-8")
             self.addresses[role.name] = password.new(role.name, f"password of {role.name}").address
         scenario.reference.save(self._folder(SPONSOR.name) / "reference.npz")
-        scenario.test.save(workspace / "test.npz")
+        scenario.test.save(self._test)
         for name, part in scenario.contributors.items():
             part.save(self._folder(name) / "data.npz")
 
     def _folder(self, name: str) -> Path:
         return self.options.workspace / name
+
+    @property
+    def _test(self) -> Path:
+        return self.options.workspace / "test.npz"
+
+    @property
+    def _single(self) -> Path:
+        return self.options.workspace / "single.json"
 
     def _wanted(self, role: Role) -> bool:
         return not {role.name, role.kind, f"{role.kind}s"} & self.options.without
@@ -220,12 +228,18 @@ class Demo:
         await self.supervisor.restart(role.name)
 
     async def _claims(self) -> None:
-        self.stage("everyone claims")
+        self.stage("everyone claims; beside it the same job is trained plainly in one process")
+        single = await self._single_process()
         started = self.supervisor.participants
         running = [started[role.name] for role in (*CONTRIBUTORS, *TRAINERS) if role.name in started]
         await asyncio.gather(*(self._ended(participant) for participant in running))
         claims = [await self._claim(role) for role in self._wanted_of(VALIDATORS)]
-        await asyncio.gather(*(self._ended(participant) for participant in claims))
+        await asyncio.gather(*(self._ended(participant) for participant in (*claims, single)))
+
+    async def _single_process(self) -> Participant:
+        files = ("--data-dir", str(self._folder("single")), "--test", str(self._test), "--out", str(self._single))
+        arguments = [*self._network_arguments(), *files]
+        return await self.supervisor.start("single", _python("hydra_node.devnet.single", *arguments))
 
     async def _claim(self, role: Role) -> Participant:
         command = _python(NODE, "claim", *self._common(role, f"{role.name}/claims"), "--json")
@@ -239,15 +253,13 @@ class Demo:
             await self.supervisor.stop(participant.name)
 
     async def _report(self) -> dict[str, Any]:
-        assert self.network is not None
         cast = {role.name: {**asdict(role), "address": self.addresses[role.name]} for role in EVERYONE}
         cast_file = self.options.workspace / "cast.json"
         cast_file.write_text(json.dumps(cast), encoding="utf-8")
         arguments = [
-            *("--rpc", self.network.rpc_url, "--deployment", str(self.network.deployment)),
-            *(part for peer in self.network.bootstrap for part in ("--bootstrap", peer)),
+            *self._network_arguments(),
             *("--data-dir", str(self._folder("report"))),
-            *("--cast", str(cast_file), "--test", str(self.options.workspace / "test.npz")),
+            *("--cast", str(cast_file), "--test", str(self._test), "--single", str(self._single)),
             *("--processes", str(len(self.supervisor.participants) + 1), "--started", str(self.started)),
             *("--peak-memory", str(self.supervisor.peak_memory), "--out", str(self.options.out)),
         ]
@@ -281,13 +293,18 @@ class Demo:
                 raise result
 
     def _common(self, role: Role, folder: str = "") -> list[str]:
-        assert self.network is not None
         home = self._folder(role.name)
         return [
-            *("--rpc", self.network.rpc_url, "--deployment", str(self.network.deployment)),
+            *self._network_arguments(),
             *("--keystore", str(home / "keystore"), "--wallet", role.name),
             *("--password-file", str(home / "password")),
             *("--data-dir", str(self.options.workspace / (folder or f"{role.name}/data"))),
+        ]
+
+    def _network_arguments(self) -> list[str]:
+        assert self.network is not None
+        return [
+            *("--rpc", self.network.rpc_url, "--deployment", str(self.network.deployment)),
             *(part for peer in self.network.bootstrap for part in ("--bootstrap", peer)),
         ]
 

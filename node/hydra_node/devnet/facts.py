@@ -6,6 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hydra_node.campaigns.scored import read_scores
@@ -17,10 +18,13 @@ from hydra_node.chain.rpc import Rpc
 from hydra_node.collective import record as records
 from hydra_node.collective.record import StepRecord
 from hydra_node.errors import HydraError
+from hydra_node.storage import tables
 from hydra_node.storage.cid import Cid
 from hydra_node.storage.dataset import load_manifest
 from hydra_node.storage.ipfs import IpfsClient
 from hydra_node.training.journal import MAX_SEGMENT, SegmentDocument, read_segment
+from hydra_node.training.samples import Samples, for_spec
+from hydra_node.training.spec import TrainingSpec
 
 Cast = Mapping[str, Mapping[str, Any]]
 BUCKETS = 64
@@ -244,6 +248,13 @@ def final_checkpoints(sources: Sources, segments: Mapping[str, Sequence[SegmentD
         for segment in shown
         if segment.checkpoint
     }
+
+
+def test_samples(ipfs: IpfsClient, spec: TrainingSpec, path: Path) -> Samples:
+    """The sponsor's test set, which never leaves its file, scaled as the job's dataset is."""
+    table = tables.read_file(path)
+    scale = load_manifest(ipfs, Cid.parse(spec.dataset)).schema.scale
+    return for_spec(spec, table.features / scale, table.labels)
 
 
 def _has_code(rpc: Rpc, address: str) -> bool:

@@ -24,12 +24,10 @@ from hydra_node.chain.history import History
 from hydra_node.chain.rpc import Rpc
 from hydra_node.devnet import books, facts
 from hydra_node.devnet.checks import evaluate
-from hydra_node.devnet.facts import Sources
+from hydra_node.devnet.facts import FactMissing, Sources
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
-from hydra_node.storage import tables
 from hydra_node.storage.cid import Cid
-from hydra_node.storage.dataset import load
 
 MAX_CHECKPOINT = 1 << 30
 FETCH_SECONDS = 20.0
@@ -64,7 +62,7 @@ def compute(arguments: argparse.Namespace, host: Host) -> dict[str, Any]:
         "missing": {},
         "seconds": {},
     }
-    parts = _Parts(report, Sources(client, history, host.ipfs, cast), arguments.test)
+    parts = _Parts(report, Sources(client, history, host.ipfs, cast), arguments.test, arguments.single)
     parts.add("chain", lambda: facts.chain_facts(rpc, deployment.addresses, client.events.head()))
     try:
         history.refresh()
@@ -79,10 +77,11 @@ def compute(arguments: argparse.Namespace, host: Host) -> dict[str, Any]:
 class _Parts:
     """Adds parts to the report; one that cannot be computed is named as missing."""
 
-    def __init__(self, report: dict[str, Any], sources: Sources, test: Path) -> None:
+    def __init__(self, report: dict[str, Any], sources: Sources, test: Path, single: Path) -> None:
         self._report = report
         self._sources = sources
         self._test = test
+        self._single = single
 
     def add(self, name: str, part: Callable[[], Any]) -> None:
         began = time.monotonic()
@@ -129,21 +128,17 @@ class _Parts:
         return {"job": job, "rate_per_sample_wei": terms.rate_per_sample, "spec": spec.model_dump(mode="json")}
 
     def _accuracy(self, spec: Any, finals: dict[str, str]) -> dict[str, float]:
-        """Accuracy of the swarm's model and of the same job run here in one process, on the sponsor's test set."""
-        from hydra_node.training.baseline import train_single
+        """Accuracy on the sponsor's test set of the swarm's model, and of the same job run in one process."""
         from hydra_node.training.evaluate import accuracy, read_checkpoint
-        from hydra_node.training.samples import for_spec
 
-        table = tables.read_file(self._test)
         ipfs = self._sources.ipfs
-        dataset = load(ipfs, Cid.parse(spec.dataset))
-        test = for_spec(spec, table.features / dataset.manifest.schema.scale, table.labels)
         checkpoint = ipfs.cat(Cid.parse(next(iter(finals.values()))), MAX_CHECKPOINT)
-        single = train_single(spec, for_spec(spec, dataset.features, dataset.labels), test)
-        return {
-            "test_accuracy": accuracy(spec, read_checkpoint(spec, checkpoint), test),
-            "single_process_accuracy": single.test_accuracy,
-        }
+        test = facts.test_samples(ipfs, spec, self._test)
+        try:
+            single = json.loads(self._single.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FactMissing(f"the job was not run in one process: {error}") from error
+        return {"test_accuracy": accuracy(spec, read_checkpoint(spec, checkpoint), test), **single}
 
 
 def _arguments() -> argparse.Namespace:
@@ -154,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--cast", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--single", type=Path, required=True)
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--peak-memory", type=int, default=0)
     parser.add_argument("--started", type=float, required=True)

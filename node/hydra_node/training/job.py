@@ -32,10 +32,14 @@ class Job:
 def load(client: ChainClient, ipfs: IpfsClient, job_id: int) -> Job:
     """Fetches spec and dataset by the CIDs that the chain names; every hash is verified. Blocking.
 
+    Both are pinned here, and so served to others: a job does not depend on its sponsor to stay online.
+
     Raises BadJob, BadSpec, BadSamples, and the errors of chain and store.
     """
     spec, terms = load_spec(client, ipfs, job_id)
-    data = dataset.load(ipfs, Cid.parse(spec.dataset))
+    cid = Cid.parse(spec.dataset)
+    data = dataset.load(ipfs, cid)
+    ipfs.pin(cid)
     return Job(job_id, spec, terms, for_spec(spec, data.features, data.labels))
 
 
@@ -54,7 +58,9 @@ def load_spec(client: ChainClient, ipfs: IpfsClient, job_id: int) -> tuple[Train
     terms = client.training.terms(job_id)
     if terms.steps == 0:
         raise BadJob(f"job {job_id} has no terms yet", remedy="wait until its sponsor has opened the training")
-    document = ipfs.cat(Cid.parse(str(opened[0].args["specCid"])), MAX_SPEC_BYTES)
+    cid = Cid.parse(str(opened[0].args["specCid"]))
+    document = ipfs.cat(cid, MAX_SPEC_BYTES)
+    ipfs.pin(cid)
     spec = parse_published(document, bytes(opened[0].args["specHash"]))
     if (spec.steps, spec.round_steps) != (terms.steps, terms.round_steps):
         raise BadJob(

@@ -57,6 +57,11 @@ async def test_trainers_end_alike_are_paid_and_match_one_process(tmp_path: Path)
         for trainer in trainers:
             await trainer.hear(is_("awaiting_settlement"))
 
+        opened = next(e for e in world.client(0).events.poll(0) if e.name == "JobOpened" and e.args["jobId"] == job)
+        for account in (A, B, C):
+            kept = world.store(account).pins()
+            assert {Cid.parse(opened.args["specCid"]), Cid.parse(spec.dataset)} <= set(kept), "only the sponsor has it"
+
         segments = await asyncio.to_thread(posted, world, job)
         assert {wallet(account).address for account in (A, B, C)} == set(segments)
         models = {segment.checkpoint for shown in segments.values() for segment in shown if segment.checkpoint}

@@ -25,6 +25,7 @@ from hydra_node.devnet.deploy import Funds, Parameters, deploy, fund
 from hydra_node.devnet.embedded.accounts import dev_accounts
 from hydra_node.p2p.host import Host
 from hydra_node.storage import dataset, items
+from hydra_node.storage.blockstore import BlockStore
 from hydra_node.training.spec import TrainingSpec
 
 HYDRA = 10**18
@@ -203,6 +204,10 @@ class World:
         trainer = await launch(PROGRAM, folder)
         self.trainers.append(trainer)
         return trainer
+
+    def store(self, account: int) -> BlockStore:
+        """The blocks of an account's trainer, which it may be using."""
+        return BlockStore(self.folder / f"trainer-{account}" / "store")
 
     async def stop(self) -> None:
         await stop(self.trainers)

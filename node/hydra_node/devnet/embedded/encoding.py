@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from eth_utils.address import to_checksum_address
@@ -33,6 +34,7 @@ def data(value: bytes) -> str:
     return "0x" + value.hex()
 
 
+@lru_cache(maxsize=4096)
 def address(value: bytes) -> str:
     return to_checksum_address(value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from eth._utils.address import generate_contract_address
@@ -169,7 +170,13 @@ def topics(log: LogAPI) -> list[bytes]:
 
 def may_contain(header: BlockHeaderAPI, value: bytes) -> bool:
     """False when the header's Bloom filter rules an address or a topic out."""
-    return value in BloomFilter(header.bloom)
+    bits = _bloom_bits(value)
+    return header.bloom & bits == bits
+
+
+@lru_cache(maxsize=4096)
+def _bloom_bits(value: bytes) -> int:
+    return int(BloomFilter.from_iterable([value]))
 
 
 def _requests_hash(header: BlockHeaderAPI) -> bytes:
