@@ -60,7 +60,8 @@ def test_chunks_do_not_change_the_gradient(monkeypatch: pytest.MonkeyPatch) -> N
     whole = gradient(model, model.vector(), data)
     monkeypatch.setattr("hydra_node.training.compute.CHUNK", 7)
     parts = gradient(model, model.vector(), data)
-    np.testing.assert_allclose(parts.vector, whole.vector, atol=1e-6)
+    # Only the order of float32 sums may differ, and that differs by processor: as a vector, not number by number.
+    assert np.linalg.norm(parts.vector - whole.vector) <= 1e-6 * np.linalg.norm(whole.vector)
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
 
 
