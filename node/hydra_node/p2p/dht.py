@@ -40,7 +40,7 @@ class DhtOptions:
     silence: float = 10.0
     replicas: int = 8
     alpha: int = 6
-    republish: float = 5.0
+    republish: float = 20.0
     retry: float = 0.25
     longest_retry: float = 5.0
     patrol: float = 10.0
