@@ -25,7 +25,6 @@ from hydra_node.errors import HydraError
 if TYPE_CHECKING:
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.commands.output import Output
-    from hydra_validator.validator import ValidatorOptions
     from hydra_validator.watch import Report
 
 app = typer.Typer(
@@ -75,15 +74,11 @@ def run(
     from hydra_node.commands import session
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.commands.output import Output
-    from hydra_validator.validator import ValidatorOptions
 
-    options = ValidatorOptions(
-        stake=parse_hydra(stake) if stake else 0,
-        campaigns=frozenset(campaign),
-        adversary=adversary.value if adversary else "",
-    )
+    wei = parse_hydra(stake) if stake else 0
+    behaviour = adversary.value if adversary else ""
     node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
-    session.run(_serve(node, options, _reporter(Output(as_json))))
+    session.run(_serve(node, wei, frozenset(campaign), behaviour, _reporter(Output(as_json))))
 
 
 def _reporter(output: Output) -> Report:
@@ -91,10 +86,12 @@ def _reporter(output: Output) -> Report:
     return lambda kind, text, fields: output.event(kind, text, **{"message": text, **fields})
 
 
-async def _serve(node: NodeOptions, options: ValidatorOptions, report: Report) -> None:
-    from hydra_validator.validator import Validator
-
+async def _serve(node: NodeOptions, stake: int, campaigns: frozenset[int], adversary: str, report: Report) -> None:
     client = await asyncio.to_thread(node.client)
+    # scikit-learn takes seconds to load: what is wrong with wallet or chain is said before
+    from hydra_validator.validator import Validator, ValidatorOptions
+
+    options = ValidatorOptions(stake, campaigns, adversary)
     async with node.host() as host:
         facts = {"address": client.address, "peer": str(host.peer_id), "listen": str(host.address)}
         report("validator_started", f"validator {client.address} at {host.address}", facts)

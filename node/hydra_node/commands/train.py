@@ -50,25 +50,26 @@ def stake_and_train(
     from hydra_node.commands import session
     from hydra_node.commands.money import BadChoice, confirm, positive_amount
     from hydra_node.commands.node_options import NodeOptions
-    from hydra_node.training.adversary import Adversary
-    from hydra_node.training.trainer import Trainer, TrainerOptions
-    from hydra_node.training.workload import Manner
 
     if job != "auto" and not (job.isdecimal() and int(job) > 0):
         raise BadChoice(f"{job!r} is no job", expected="a number or auto", remedy="see: hydra-node job list")
     wei = positive_amount(stake) if stake else 0
-    manner = Manner(cpu_limit=cpu_limit, adversary=Adversary.parse(adversary) if adversary else None)
     node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
+    client = node.client()
+    if wei:
+        confirm(yes, as_json, f"Stake up to {format_hydra(wei)} from {client.address}?")
+    # torch takes seconds to load: what is wrong with wallet or chain is said before
+    from hydra_node.training.adversary import Adversary
+    from hydra_node.training.trainer import Trainer, TrainerOptions
+    from hydra_node.training.workload import Manner
+
     options = TrainerOptions(
         folder=node.folder / "training",
         job_id=None if job == "auto" else int(job),
         stake=wei,
-        manner=manner,
+        manner=Manner(cpu_limit=cpu_limit, adversary=Adversary.parse(adversary) if adversary else None),
         claim=claim,
     )
-    client = node.client()
-    if wei:
-        confirm(yes, as_json, f"Stake up to {format_hydra(wei)} from {client.address}?")
     output = Output(as_json)
 
     async def main() -> None:
