@@ -1,6 +1,6 @@
 """Runs the processes of a development network and never leaves one behind.
 
-Each participant is a child in a process group of its own; what it prints on standard output is one JSON object a
+Each participant is a child in a session of its own; what it prints on standard output is one JSON object a
 line, which the supervisor keeps as events; standard error goes to a log file. The supervisor tells nobody anything: it
 only starts, watches, kills and restarts, as the owner of the machine could.
 """
@@ -20,11 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from hydra_node.errors import HydraError
 
 Event = Mapping[str, Any]
 MAX_LINE_BYTES = 1 << 20
 STOP_SECONDS = 8.0
+_GONE_SECONDS = 1.0
 
 
 class ParticipantFailed(HydraError):
@@ -195,6 +198,7 @@ class Supervisor:
         except TimeoutError:
             _signal_group(participant, signal.SIGKILL)
             await process.wait()
+        await asyncio.to_thread(_end_session, process.pid)
         if participant._reader is not None:
             await asyncio.gather(participant._reader, return_exceptions=True)
 
@@ -231,3 +235,22 @@ def _signal_group(participant: Participant, signal_number: int) -> None:
             process.send_signal(signal_number)
         else:
             os.killpg(process.pid, signal_number)
+
+
+def _end_session(leader: int) -> None:
+    """Kill what a process that has ended left behind: its children are still of its session. Blocking."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while (left := _session(leader)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=_GONE_SECONDS)
+
+
+def _session(leader: int) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter() if sys.platform != "win32" else ():
+        with contextlib.suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found

@@ -18,12 +18,13 @@ STUBBORN = (
     'print(json.dumps({"event": "deaf"}), flush=True)\n'
     "while True: time.sleep(60)\n"
 )
-PARENT = (
-    "import subprocess, sys, json, time\n"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-    "print(json.dumps({'event': 'child', 'pid': child.pid}), flush=True)\n"
-    "time.sleep(600)\n"
+CHILD = (
+    "import signal, time, json, os\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "print(json.dumps({'event': 'child', 'pid': os.getpid()}), flush=True)\n"
+    "while True: time.sleep(60)\n"
 )
+PARENT = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {CHILD!r}])\n"
 LASTING = "import time\nprint('not json', flush=True)\ntime.sleep(600)\n"
 FAILS = "import sys; sys.stderr.write('the cause of it\\n'); sys.exit(3)\n"
 
@@ -59,10 +60,11 @@ async def test_nothing_is_left_behind_even_if_it_ignores_the_request(tmp_path: P
     assert not alive(pid)
 
 
-async def test_children_of_a_participant_end_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parent_code", [PARENT, PARENT + "time.sleep(600)\n"], ids=["parent-ended", "parent-runs"])
+async def test_children_of_a_participant_end_with_it(tmp_path: Path, parent_code: str) -> None:
     supervisor = Supervisor(tmp_path)
     async with supervisor.running():
-        parent = await supervisor.start("parent", python(PARENT))
+        parent = await supervisor.start("parent", python(parent_code))
         child = int((await parent.wait_for(lambda e: e.get("event") == "child", "its child", 30))["pid"])
         assert alive(child)
     assert not alive(child)
