@@ -19,7 +19,8 @@ from hydra_node.training.workload import Manner
 
 
 def report(kind: str, text: str, facts: dict[str, Any]) -> None:
-    print(json.dumps({"event": kind, "text": text, **facts}), flush=True)
+    sys.stdout.write(json.dumps({"event": kind, "text": text, **facts}) + "\n")
+    sys.stdout.flush()
 
 
 async def main(options: dict[str, Any]) -> None:
