@@ -19,7 +19,7 @@ def demo(
         str, typer.Option("--chain", help="embedded, ganache, anvil, or the URL of a chain with developer accounts.")
     ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", min=0, help="How the data is cut.")] = 1,
-    out: Annotated[Path, typer.Option("--out", help="Where the report goes; logs go beside it.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Where the report goes; logs go to NAME.files beside it.")] = Path(
         "build/demo-report.json"
     ),
     without: Annotated[
@@ -35,23 +35,23 @@ def demo(
     Example: hydra-node demo --seed 2
     """
     from hydra_node.commands import session
-    from hydra_node.devnet import chains
+    from hydra_node.devnet import chains, workspace
     from hydra_node.devnet.demo import Demo, DemoOptions
     from hydra_node.devnet.screen import Screen, print_report
     from hydra_node.devnet.supervisor import Supervisor
 
-    chains.parse_kind(chain)
-    out.parent.mkdir(parents=True, exist_ok=True)
     options = DemoOptions(chain=chain, seed=seed, out=out, without=frozenset(without))
+    if chains.parse_kind(chain) is None:
+        chains.attach(chain)  # a chain that does not answer is named before anything is touched
     report: dict[str, Any] = {}
 
     async def main() -> None:
         with Screen(Console(stderr=as_json)) as screen:
             supervisor = Supervisor(options.workspace / "logs", screen.event)
-            play = asyncio.create_task(Demo(options, supervisor, screen.stage).run())
-            report.update(await play)
+            report.update(await Demo(options, supervisor, screen.stage).run())
 
-    session.run(main())
+    with workspace.held(out):
+        session.run(main())
     if as_json:
         sys.stdout.write(json.dumps(report) + "\n")
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,11 +19,12 @@ from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
 from hydra_node.chain.transactions import Sender
 from hydra_node.chain.wallet import Kdf, Wallet, WalletStore
-from hydra_node.devnet import brownie, chains
+from hydra_node.devnet import brownie, chains, workspace
 from hydra_node.devnet.cast import CONTRIBUTORS, EVERYONE, SPONSOR, TERMS, TRAINERS, VALIDATORS, Role
-from hydra_node.devnet.deploy import Funds, Parameters, deploy, fund
+from hydra_node.devnet.deploy import PLAN, Funds, Parameters, deploy, fund
 from hydra_node.devnet.scenario import digits_scenario
 from hydra_node.devnet.supervisor import Event, Participant, ParticipantFailed, Supervisor
+from hydra_node.errors import HydraError
 
 NODE, VALIDATOR = "hydra_node", "hydra_validator"
 ETHER = 10**18
@@ -37,6 +37,17 @@ Listener = Callable[[str, Event], None]
 Stage = Callable[[str], None]
 
 
+class UnknownPart(HydraError):
+    """`--without` names nothing that takes part in the demo."""
+
+
+def parts() -> frozenset[str]:
+    """Everything that a demo can be run without: participants, kinds of them, contracts."""
+    contracts = {f"contract:{step['contract']}" for step in json.loads(PLAN.read_text())["deployments"]}
+    kinds = {role.kind for role in EVERYONE}
+    return frozenset(contracts | kinds | {f"{kind}s" for kind in kinds} | {role.name for role in EVERYONE} | {"serve"})
+
+
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
     """What to run. `without` leaves out participants by name or kind, or the code of a contract (contract:NAME)."""
@@ -46,9 +57,15 @@ class DemoOptions:
     out: Path = Path("build/demo-report.json")
     without: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.without - parts()):
+            raise UnknownPart(
+                f"{unknown[0]!r} takes no part in the demo", expected=f"one of {', '.join(sorted(parts()))}"
+            )
+
     @property
     def workspace(self) -> Path:
-        return self.out.parent / "demo"
+        return workspace.beside(self.out)
 
 
 @dataclass(slots=True)
@@ -73,7 +90,7 @@ class Demo:
     started: float = field(default_factory=time.time)
 
     async def run(self) -> dict[str, Any]:
-        """Play the story and return the report, in whatever state things ended."""
+        """Play the story and return the report, in whatever state things ended. The workspace is held meanwhile."""
         self._prepare_workspace()
         async with self.supervisor.running():
             self.stage("a chain comes up and the contracts are deployed")
@@ -90,10 +107,7 @@ class Demo:
     # --- preparation --------------------------------------------------------------------------------------------
 
     def _prepare_workspace(self) -> None:
-        workspace = self.options.workspace
-        if workspace.exists():
-            shutil.rmtree(workspace)
-        workspace.mkdir(parents=True)
+        workspace.empty(self.options.workspace)
         self.options.out.unlink(missing_ok=True)
         scenario = digits_scenario(self.options.seed)
         for role in EVERYONE:
@@ -206,10 +220,11 @@ class Demo:
         await sponsor.wait_end(60)
 
     async def _training(self) -> None:
-        self.stage("the accepted data became a dataset; the sponsor opens a training job on it")
-        dataset = self.supervisor.participants[SPONSOR.name].last("dataset")
+        sponsor = self.supervisor.participants.get(SPONSOR.name)
+        dataset = sponsor.last("dataset") if sponsor else None
         if dataset is None:
             raise ParticipantFailed("there is no dataset to train on")
+        self.stage("the accepted data became a dataset; the sponsor opens a training job on it")
         sponsor = await self._start(SPONSOR, NODE, *self._job_arguments(str(dataset["cid"])))
         await sponsor.wait_for(_is("job_created"), "an open training job", 60)
         self.stage("trainers train by All-Reduce, peer to peer")
