@@ -2,8 +2,10 @@
 
 A request that meets a refused connection, a timeout, a 429 or a 5xx is sent again with exponential backoff and jitter
 until its deadline. The first attempt waits a short time, each further one longer: a request that the node lost
-(Ganache forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time. Every request
-of Hydra may be repeated safely: reads are pure, and a signed transaction counts once however often it is sent.
+(Ganache forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time.
+
+Reads may be repeated safely. A signed transaction that may have arrived is not repeated here: Ganache runs one twice
+that comes again while its first copy is being mined. Its sender asks first whether the node has it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ FIRST_BACKOFF = 0.05
 LONGEST_BACKOFF = 2.0
 _BUSY_STATUS = frozenset({429, 500, 502, 503, 504})
 _BUSY_CODES = frozenset({429, -32005, -32097})  # JSON-RPC's own ways of saying "too many requests"
+SEND = "eth_sendRawTransaction"
+_BUSY = "it is asked too often"
+_REFUSED = "connection refused"
+_NOT_ARRIVED = frozenset({_BUSY, _REFUSED})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_PROXY = {"http": "", "https": "", "all": ""}
 
@@ -40,7 +46,7 @@ class WrongChain(HydraError):
 
 
 class RpcUnavailable(HydraError):
-    """The endpoint did not answer within the deadline."""
+    """The endpoint did not answer within the deadline. A request that was sent may have had its effect."""
 
 
 class RpcError(HydraError):
@@ -124,14 +130,15 @@ class _PatientProvider(HTTPProvider):
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         deadline = time.monotonic() + self._patience
-        backoff, timeout = FIRST_BACKOFF, min(FIRST_TIMEOUT, self._timeout)
+        once = method == SEND
+        backoff, timeout = FIRST_BACKOFF, self._timeout if once else min(FIRST_TIMEOUT, self._timeout)
         while True:
             self._attempt.timeout = timeout
             try:
                 response = super().make_request(method, params)
                 if not _is_busy(method, response):
                     return response
-                reason = "it is asked too often"
+                reason = _BUSY
             except requests.RequestException as error:
                 reason = self._retriable(error)
             except (ValueError, Web3Exception):
@@ -139,7 +146,7 @@ class _PatientProvider(HTTPProvider):
                     f"{shown(self._url)} does not speak JSON-RPC", remedy="check the address of the chain"
                 ) from None
             pause = self._jitter.uniform(backoff / 2, backoff)
-            if time.monotonic() + pause > deadline:
+            if time.monotonic() + pause > deadline or (once and reason not in _NOT_ARRIVED):
                 raise RpcUnavailable(
                     f"the chain at {shown(self._url)} did not answer within {self._patience:g} s ({reason})",
                     remedy="check that it runs and that the address is right",
@@ -165,7 +172,7 @@ class _PatientProvider(HTTPProvider):
             raise UnknownEndpoint(
                 f"no machine is known as {urlsplit(self._url).hostname!r}", remedy="check the address"
             )
-        return "connection refused or lost"
+        return _REFUSED if "NewConnectionError" in repr(error) else "connection lost"
 
 
 def shown(url: str) -> str:

@@ -18,7 +18,7 @@ from hydra_node.chain.events import BlockReplaced, BlockTimes, Event, LogDecoder
 from hydra_node.chain.fees import Fees, market_fees
 from hydra_node.chain.nonces import LastSent, NonceKeeper
 from hydra_node.chain.reverts import Reverted, revert_data, reverted
-from hydra_node.chain.rpc import Rpc, RpcError
+from hydra_node.chain.rpc import SEND, Rpc, RpcError, RpcUnavailable
 from hydra_node.chain.wallet import Wallet
 from hydra_node.errors import HydraError
 
@@ -29,7 +29,16 @@ BUMP_BLOCKS = 4
 _GAS_MARGIN = (6, 5)
 _NONCE_ATTEMPTS = 5
 _KNOWN = ("already known", "already imported", "known transaction", "alreadyknown")
-_NONCE = ("nonce too low", "nonce is too low", "correct nonce", "invalid nonce", "incorrect nonce")
+_NONCE = (
+    "nonce too low",
+    "nonce is too low",
+    "correct nonce",
+    "invalid nonce",
+    "incorrect nonce",
+    "can't be replaced, mining has already started",
+)
+_OURS_SECONDS = 10.0
+_SEND_ATTEMPTS = 5
 
 
 class TransactionRejected(HydraError):
@@ -251,13 +260,36 @@ class Sender:
             transaction["to"] = call.address
         signed = self._wallet.sign_transaction(transaction)
         self._nonces.note(LastSent(nonce, f"0x{signed.hash.hex()}"))
-        try:
-            self._rpc.request("eth_sendRawTransaction", f"0x{signed.raw.hex()}")
-        except RpcError as error:
-            # A retried request can meet its own first copy.
-            if not _says(error, _KNOWN):
-                raise
+        for attempt in range(_SEND_ATTEMPTS):
+            try:
+                self._rpc.request(SEND, f"0x{signed.raw.hex()}")
+                break
+            except RpcUnavailable:
+                # It may have arrived all the same, and must not be sent again then.
+                if self._is_ours(signed.hash, nonce, wait=False):
+                    break
+                if attempt + 1 == _SEND_ATTEMPTS:
+                    raise
+            except RpcError as error:
+                if not _says(error, _KNOWN) and not self._is_ours(signed.hash, nonce, wait=_says(error, _NONCE)):
+                    raise
+                break
         return signed.hash
+
+    def _is_ours(self, tx_hash: bytes, nonce: int, *, wait: bool) -> bool:
+        """Whether the node has the transaction that it just refused.
+
+        A repeated request can meet its own first copy, waiting or mined, and then some nodes say that the nonce is too
+        low; some show a transaction only when its block is saved: with `wait`, ask until the nonce is used.
+        """
+        deadline = time.monotonic() + _OURS_SECONDS
+        while True:
+            used = int(self._rpc.request("eth_getTransactionCount", self.address, "latest"), 16) > nonce
+            if self._rpc.request("eth_getTransactionByHash", f"0x{tx_hash.hex()}"):
+                return True
+            if used or not wait or time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
 
     def _bump(self, sent: Sent) -> Sent:
         """Offer a stuck transaction again for more, under the same nonce."""

@@ -131,6 +131,8 @@ class _Parts:
         """Accuracy on the sponsor's test set of the swarm's model, and of the same job run in one process."""
         from hydra_node.training.evaluate import accuracy, read_checkpoint
 
+        if not finals:
+            raise FactMissing("no trainer posted a model after the last step")
         ipfs = self._sources.ipfs
         checkpoint = ipfs.cat(Cid.parse(next(iter(finals.values()))), MAX_CHECKPOINT)
         test = facts.test_samples(ipfs, spec, self._test)

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.nonces import LastSent, NonceKeeper
 from hydra_node.chain.reverts import Reverted
+from hydra_node.chain.rpc import SEND, Rpc, RpcUnavailable
 from hydra_node.chain.transactions import (
     ContractCall,
     Sender,
@@ -91,6 +92,48 @@ def test_somebody_who_ignores_the_lock_costs_a_retry_not_the_transaction(network
     for sender in (ours, theirs, theirs, ours, theirs, ours):
         sender.send(call)
     assert int(network.rpc.request("eth_getTransactionCount", wallet.address, "latest"), 16) == 6
+
+
+class ReplyLost(Rpc):
+    """The chain takes every transaction, and no answer to one ever comes."""
+
+    def request(self, method: str, *params: Any) -> Any:
+        answer = super().request(method, *params)
+        if method == SEND:
+            raise RpcUnavailable("the answer got lost")
+        return answer
+
+
+class RequestLost(Rpc):
+    """Every second transaction is lost on the way to the chain."""
+
+    sent = 0
+
+    def request(self, method: str, *params: Any) -> Any:
+        if method == SEND:
+            self.sent += 1
+            if self.sent % 2:
+                raise RpcUnavailable("the request got lost")
+        return super().request(method, *params)
+
+
+@pytest.mark.parametrize("loss", [ReplyLost, RequestLost])
+def test_a_transaction_with_a_lost_request_or_answer_is_sent_once(
+    network: Network, tmp_path: Path, loss: type[Rpc]
+) -> None:
+    account = network.account()
+    sender = Sender(loss(network.url), account.wallet, tmp_path)
+    for _ in range(3):
+        sender.send(network.treasury.token.call("approve", sender.address, 1))
+    assert int(network.rpc.request("eth_getTransactionCount", sender.address, "latest"), 16) == 3
+
+
+@pytest.mark.parametrize("loss", [ReplyLost, RequestLost])
+def test_and_when_it_waits_for_its_block(paced_network: Network, tmp_path: Path, loss: type[Rpc]) -> None:
+    account = paced_network.account()
+    sender = Sender(loss(paced_network.url), account.wallet, tmp_path)
+    sender.send_all([paced_network.treasury.token.call("approve", sender.address, amount) for amount in range(3)])
+    assert int(paced_network.rpc.request("eth_getTransactionCount", sender.address, "latest"), 16) == 3
 
 
 def test_a_crash_between_note_and_sending_leaves_no_gap(network: Network, tmp_path: Path) -> None:

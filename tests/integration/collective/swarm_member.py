@@ -29,7 +29,8 @@ BATCH = 64
 
 
 def say(**fields: object) -> None:
-    print(json.dumps(fields), flush=True)
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
 
 
 def peak_mb() -> int:

@@ -19,7 +19,8 @@ from hydra_node.training.workload import Manner, StepReport, TrainingWorkload
 
 
 def report(kind: str, **values: Any) -> None:
-    print(json.dumps({"event": kind, **values}), flush=True)
+    sys.stdout.write(json.dumps({"event": kind, **values}) + "\n")
+    sys.stdout.flush()
 
 
 def observe(step: StepReport) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from hydra_node.devnet import workspace
 from hydra_node.devnet.demo import DemoOptions, UnknownPart
 
