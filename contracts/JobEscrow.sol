@@ -7,12 +7,15 @@ import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Cid} from "./base/Cid.sol";
 import {ExactTransfer} from "./base/ExactTransfer.sol";
-import {Wired} from "./base/Wired.sol";
+import {Guarded} from "./base/Guarded.sol";
+import {PausableEntry} from "./base/PausableEntry.sol";
+import {Permitting} from "./base/Permitting.sol";
 import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
+import {Permit} from "./interfaces/Permit.sol";
 
 /// @title Money of campaigns and training jobs
 /// @notice Invariant: the token balance is at least the sum of available and reserved money of all jobs.
-contract JobEscrow is IJobEscrow, Wired, ReentrancyGuard {
+contract JobEscrow is IJobEscrow, PausableEntry, ReentrancyGuard {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
@@ -41,7 +44,7 @@ contract JobEscrow is IJobEscrow, Wired, ReentrancyGuard {
     uint256 public jobCount;
     mapping(uint256 => Account) private _jobs;
 
-    constructor(IERC20 token_, address admin) Wired(admin) {
+    constructor(IERC20 token_, address admin, address guardian) Guarded(admin, guardian) {
         token = token_;
     }
 
@@ -51,20 +54,20 @@ contract JobEscrow is IJobEscrow, Wired, ReentrancyGuard {
         nonReentrant
         returns (uint256 jobId)
     {
-        if (amount == 0) revert ZeroAmount();
-        Cid.check(specCid);
-        uint256 latest = block.timestamp + MAX_LIFETIME;
-        if (exitTime <= block.timestamp || exitTime > latest) revert BadExitTime(exitTime, latest);
-        jobId = ++jobCount;
-        Account storage account = _jobs[jobId];
-        account.sponsor = msg.sender;
-        account.kind = kind;
-        account.state = State.Open;
-        account.exitTime = exitTime;
-        account.specHash = specHash;
-        account.deposited = amount.toUint128();
-        emit JobOpened(jobId, kind, msg.sender, specHash, specCid, amount, exitTime);
-        ExactTransfer.pull(token, msg.sender, amount);
+        return _open(kind, specHash, specCid, amount, exitTime);
+    }
+
+    /// @inheritdoc IJobEscrow
+    function openWithPermit(
+        Kind kind,
+        bytes32 specHash,
+        string calldata specCid,
+        uint256 amount,
+        uint40 exitTime,
+        Permit calldata permit
+    ) external nonReentrant returns (uint256 jobId) {
+        Permitting.use(address(token), permit);
+        return _open(kind, specHash, specCid, amount, exitTime);
     }
 
     /// @inheritdoc IJobEscrow
@@ -151,6 +154,27 @@ contract JobEscrow is IJobEscrow, Wired, ReentrancyGuard {
     /// @inheritdoc IJobEscrow
     function available(uint256 jobId) external view returns (uint256) {
         return _available(_known(jobId));
+    }
+
+    function _open(Kind kind, bytes32 specHash, string calldata specCid, uint256 amount, uint40 exitTime)
+        private
+        whenNotPaused
+        returns (uint256 jobId)
+    {
+        if (amount == 0) revert ZeroAmount();
+        Cid.check(specCid);
+        uint256 latest = block.timestamp + MAX_LIFETIME;
+        if (exitTime <= block.timestamp || exitTime > latest) revert BadExitTime(exitTime, latest);
+        jobId = ++jobCount;
+        Account storage account = _jobs[jobId];
+        account.sponsor = msg.sender;
+        account.kind = kind;
+        account.state = State.Open;
+        account.exitTime = exitTime;
+        account.specHash = specHash;
+        account.deposited = amount.toUint128();
+        emit JobOpened(jobId, kind, msg.sender, specHash, specCid, amount, exitTime);
+        ExactTransfer.pull(token, msg.sender, amount);
     }
 
     function _known(uint256 jobId) private view returns (Account storage account) {

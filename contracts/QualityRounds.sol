@@ -5,7 +5,9 @@ import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Cid} from "./base/Cid.sol";
+import {Sortition} from "./base/Sortition.sol";
 import {Wired} from "./base/Wired.sol";
+import {IDisputable} from "./interfaces/IDisputable.sol";
 import {IJobEscrow, State} from "./interfaces/IJobEscrow.sol";
 import {IQualityRounds, RoundState} from "./interfaces/IQualityRounds.sol";
 import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
@@ -13,13 +15,16 @@ import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 import {CampaignTerms, ISubmissionRegistry} from "./interfaces/ISubmissionRegistry.sol";
 
 /// @title Scoring rounds: each validator commits to one Merkle root of rewards, then reveals it
-/// @notice A commitment is bound to its sender, so a validator that copies another's cannot reveal it and is slashed for
-/// its silence. Weights are the stakes at opening; stake cannot leave before the round can be tallied.
-contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
+/// @notice A committee drawn by stake decides. A commitment is bound to its sender, so a validator that copies another's
+/// cannot reveal it and is slashed for its silence. Weights are the stakes at the drawing; stake cannot leave before the
+/// round can be tallied, nor a backer's before the result can no longer be disputed.
+contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
     using SafeCast for uint256;
 
     /// @notice Members of one committee. Bounds every loop over members.
-    uint256 public constant MAX_COMMITTEE = 32;
+    uint256 public constant MAX_COMMITTEE = 16;
+
+    bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
 
     /// @dev Stands in a member's ballot until it commits: marks the seat, and pays for the slot at opening.
     bytes32 private constant SEATED = bytes32(uint256(1));
@@ -38,6 +43,7 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         uint8 committed;
         uint8 revealed;
         RoundState state;
+        bool redrawn;
         uint128 reserved;
         uint128 total;
         bytes32 root;
@@ -49,6 +55,13 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         uint96 weight;
         uint96 total;
         bool revealed;
+    }
+
+    /// @dev A drawing under way: `anchor` is the block whose hash draws, zero when there is none. `salts` is what earlier
+    /// rounds' reveals had added up to when it was fixed.
+    struct Draw {
+        uint64 anchor;
+        bytes32 salts;
     }
 
     /// @dev The result with the most stake behind it, and the committee's whole stake.
@@ -65,8 +78,9 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
     mapping(uint256 => Record) private _rounds;
     mapping(uint256 => address[]) private _committees;
     mapping(uint256 => mapping(address => Vote)) private _votes;
-    /// @dev Evidence of the first member that revealed a result, by round and hash of the result.
-    mapping(uint256 => mapping(bytes32 => string)) private _evidence;
+    mapping(uint256 => Draw) private _draws;
+    /// @dev Hash over the salts of all reveals: chosen by many, each before it could know what it would draw.
+    bytes32 private _salts;
 
     constructor(
         IStakeManager stakes_,
@@ -82,26 +96,22 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
     }
 
     /// @inheritdoc IQualityRounds
+    /// @dev Only the last 256 blocks' hashes are known: a drawing that nobody finished in time is fixed to a later block,
+    /// never drawn from a hash of zero, which anyone could compute beforehand.
     function openRound(uint256 jobId) external nonReentrant returns (uint256 roundId) {
-        if (roundOf[jobId] != 0) revert AlreadyOpened(jobId, roundOf[jobId]);
-        ISubmissionRegistry.Campaign memory campaign = registry.campaign(jobId);
-        if (campaign.revealEnd == 0 || block.timestamp < campaign.revealEnd) {
-            revert CampaignRunning(jobId, campaign.revealEnd);
+        uint256 anchor = _draws[jobId].anchor;
+        if (anchor == 0) {
+            _admit(jobId);
+            _fixDraw(jobId);
+            return 0;
         }
-        if (registry.revealedCount(jobId) == 0) revert NothingRevealed(jobId);
-        roundId = ++roundCount;
-        roundOf[jobId] = roundId;
-        Record storage record = _rounds[roundId];
-        record.jobId = jobId.toUint64();
-        record.state = RoundState.Commit;
-        record.commitEnd = uint40(block.timestamp) + campaign.terms.scoreCommitSeconds;
-        record.revealEnd = record.commitEnd + campaign.terms.scoreRevealSeconds;
-        // The lock outlasts the reveals by a window, in which anyone can tally and slash.
-        _seatCommittee(roundId, record, record.revealEnd + campaign.terms.scoreRevealSeconds);
-        _reserve(jobId, record, campaign.terms.validatorFee);
-        emit RoundOpened(
-            roundId, jobId, _committees[roundId], record.commitEnd, record.revealEnd, record.reserved
-        );
+        if (block.number <= anchor) revert DrawPending(jobId, anchor);
+        bytes32 drawn = blockhash(anchor);
+        if (drawn == 0) {
+            _fixDraw(jobId);
+            return 0;
+        }
+        return _open(jobId, keccak256(abi.encode(drawn, _draws[jobId].salts, jobId)));
     }
 
     /// @inheritdoc IQualityRounds
@@ -133,8 +143,7 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         vote.total = total.toUint96();
         vote.revealed = true;
         record.revealed += 1;
-        bytes32 result = _resultHash(root, total);
-        if (bytes(_evidence[roundId][result]).length == 0) _evidence[roundId][result] = evidenceCid;
+        _salts = keccak256(abi.encode(_salts, salt));
         emit Revealed(roundId, msg.sender, root, total, evidenceCid);
     }
 
@@ -154,11 +163,46 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         uint256 paid = _reckon(roundId, leader, terms, passed);
         if (passed) {
             _publish(roundId, leader, record.reserved - paid);
+        } else if (record.redrawn) {
+            _giveUp(roundId);
         } else {
-            emit Failed(roundId, record.jobId);
-            escrow.release(record.jobId, record.reserved);
-            escrow.advance(record.jobId, State.Refunded);
+            emit Redrawing(roundId, record.jobId);
+            _fixDraw(record.jobId);
         }
+    }
+
+    /// @inheritdoc IQualityRounds
+    function finish(uint256 jobId) external {
+        uint256 roundId = roundOf[jobId];
+        if (_rounds[roundId].state != RoundState.Tallied) revert NotTallied(jobId, roundId);
+        (,, uint40 activeAt) = distributor.current(jobId);
+        if (block.timestamp < activeAt) revert Disputable(jobId, activeAt);
+        escrow.advance(jobId, State.Settled);
+    }
+
+    /// @inheritdoc IDisputable
+    function judges(uint256 jobId) external view returns (address[] memory) {
+        return _committees[roundOf[jobId]];
+    }
+
+    /// @inheritdoc IDisputable
+    /// @dev Those who backed a wrong result lose what a wrong vote costs; their stake was locked until it could be.
+    function overturn(uint256 jobId, bool wrong) external onlyRole(DISPUTES_ROLE) {
+        uint256 roundId = roundOf[jobId];
+        Record storage record = _rounds[roundId];
+        record.state = RoundState.Failed;
+        emit Overturned(roundId, jobId, wrong);
+        if (wrong) {
+            Leader memory leader = Leader({root: record.root, total: record.total, backing: 0, weight: 0});
+            uint256 penalty = registry.campaign(jobId).terms.validatorPenalty;
+            address[] memory members = _committees[roundId];
+            for (uint256 i = 0; i < members.length; ++i) {
+                Vote storage vote = _votes[roundId][members[i]];
+                if (_backs(vote, leader)) _penalise(members[i], penalty, vote.weight);
+            }
+        }
+        escrow.release(jobId, distributor.revoke(jobId));
+        escrow.advance(jobId, State.Refunded);
     }
 
     /// @inheritdoc IQualityRounds
@@ -217,29 +261,81 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         return record.reserved - registry.campaign(record.jobId).terms.validatorFee * record.members;
     }
 
+    function _admit(uint256 jobId) private view {
+        if (roundOf[jobId] != 0) revert AlreadyOpened(jobId, roundOf[jobId]);
+        uint40 revealEnd = registry.campaign(jobId).revealEnd;
+        if (revealEnd == 0 || block.timestamp < revealEnd) revert CampaignRunning(jobId, revealEnd);
+        if (registry.revealedCount(jobId) == 0) revert NothingRevealed(jobId);
+        if (stakes.totalStaked(Role.Validator) == 0) revert NoValidators();
+    }
+
+    function _fixDraw(uint256 jobId) private {
+        uint64 anchor = Sortition.fixBlock();
+        _draws[jobId] = Draw({anchor: anchor, salts: _salts});
+        emit DrawFixed(jobId, anchor);
+    }
+
+    function _open(uint256 jobId, bytes32 seed) private returns (uint256 roundId) {
+        delete _draws[jobId];
+        uint256 earlier = roundOf[jobId];
+        if (earlier != 0 && stakes.totalStaked(Role.Validator) == 0) {
+            _giveUp(earlier);
+            return 0;
+        }
+        CampaignTerms memory terms = registry.campaign(jobId).terms;
+        roundId = ++roundCount;
+        roundOf[jobId] = roundId;
+        Record storage record = _rounds[roundId];
+        record.jobId = jobId.toUint64();
+        record.state = RoundState.Commit;
+        record.redrawn = earlier != 0;
+        record.commitEnd = uint40(block.timestamp) + terms.scoreCommitSeconds;
+        record.revealEnd = record.commitEnd + terms.scoreRevealSeconds;
+        record.reserved = earlier == 0 ? _reserve(jobId) : _rounds[earlier].reserved;
+        uint256 seats = _affordable(jobId, record.reserved, terms.validatorFee);
+        // The lock outlasts the reveals by a window, in which anyone can tally and slash.
+        _seatCommittee(roundId, record, seats, seed, record.revealEnd + terms.scoreRevealSeconds);
+        emit RoundOpened(roundId, jobId, _committees[roundId], record.commitEnd, record.revealEnd, record.reserved);
+    }
+
+    function _reserve(uint256 jobId) private returns (uint128) {
+        uint256 available = escrow.available(jobId);
+        escrow.advance(jobId, State.Scoring);
+        escrow.reserve(jobId, available);
+        return available.toUint128();
+    }
+
+    /// @dev As many members as the money pays for, something being left over: a dearer committee would never open.
+    function _affordable(uint256 jobId, uint256 money, uint256 fee) private pure returns (uint256 seats) {
+        if (money <= fee) revert FeesNotCovered(jobId, money, fee);
+        return fee == 0 ? MAX_COMMITTEE : Math.min(MAX_COMMITTEE, (money - 1) / fee);
+    }
+
     /// @dev Locks every member's stake: answers unbonding before the slash.
-    function _seatCommittee(uint256 roundId, Record storage record, uint40 lockUntil) private {
+    function _seatCommittee(uint256 roundId, Record storage record, uint256 seats, bytes32 seed, uint40 lockUntil)
+        private
+    {
         address[] memory candidates = stakes.operators(Role.Validator);
-        uint256 members = Math.min(candidates.length, MAX_COMMITTEE);
-        if (members == 0) revert NoValidators();
+        uint256[] memory weights = new uint256[](candidates.length);
+        for (uint256 i = 0; i < weights.length; ++i) {
+            weights[i] = stakes.stakeOf(Role.Validator, candidates[i]);
+        }
+        uint256 members = Sortition.draw(candidates, weights, seats, seed);
         for (uint256 i = 0; i < members; ++i) {
-            address member = candidates[i];
-            _committees[roundId].push(member);
-            Vote storage vote = _votes[roundId][member];
+            _committees[roundId].push(candidates[i]);
+            Vote storage vote = _votes[roundId][candidates[i]];
             vote.content = SEATED;
-            vote.weight = stakes.stakeOf(Role.Validator, member).toUint96();
-            stakes.lock(Role.Validator, member, lockUntil);
+            vote.weight = weights[i].toUint96();
+            stakes.lock(Role.Validator, candidates[i], lockUntil);
         }
         record.members = uint8(members);
     }
 
-    function _reserve(uint256 jobId, Record storage record, uint256 fee) private {
-        uint256 available = escrow.available(jobId);
-        uint256 fees = fee * record.members;
-        if (available <= fees) revert FeesNotCovered(jobId, available, fees);
-        record.reserved = available.toUint128();
-        escrow.advance(jobId, State.Scoring);
-        escrow.reserve(jobId, available);
+    function _giveUp(uint256 roundId) private {
+        Record storage record = _rounds[roundId];
+        emit Failed(roundId, record.jobId);
+        escrow.release(record.jobId, record.reserved);
+        escrow.advance(record.jobId, State.Refunded);
     }
 
     /// @dev Weighted majority vote after Boyer and Moore (1981): a result with more than half of the stake survives the
@@ -265,24 +361,31 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         }
     }
 
-    /// @dev Pays those who backed the passed result, slashes those who were silent, or wrong when one passed. A penalty
-    /// never takes more than half of what the member had at stake: a sponsor's terms cannot ruin a committee that had
-    /// no say in them.
+    /// @dev Pays those who backed the passed result, slashes those who were silent, or wrong when one passed. Silence costs
+    /// what a wrong vote does, and also when nothing passed: holding a vote back is never the cheaper choice.
     function _reckon(uint256 roundId, Leader memory leader, CampaignTerms memory terms, bool passed)
         private
         returns (uint256 paid)
     {
         uint256 jobId = _rounds[roundId].jobId;
+        uint40 disputable = uint40(block.timestamp) + distributor.activationSeconds();
         address[] memory members = _committees[roundId];
         for (uint256 i = 0; i < members.length; ++i) {
             Vote storage vote = _votes[roundId][members[i]];
             if (passed && _backs(vote, leader)) {
                 paid += terms.validatorFee;
+                stakes.lock(Role.Validator, members[i], disputable);
                 escrow.pay(jobId, members[i], terms.validatorFee);
             } else if (passed || !vote.revealed) {
-                stakes.slash(Role.Validator, members[i], Math.min(terms.validatorPenalty, vote.weight / 2));
+                _penalise(members[i], terms.validatorPenalty, vote.weight);
             }
         }
+    }
+
+    /// @dev Never more than half of what the member had at stake: a sponsor's terms cannot ruin a committee that had no say
+    /// in them.
+    function _penalise(address member, uint256 penalty, uint256 weight) private {
+        stakes.slash(Role.Validator, member, Math.min(penalty, weight / 2));
     }
 
     function _publish(uint256 roundId, Leader memory leader, uint256 remaining) private {
@@ -290,11 +393,10 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
         uint256 jobId = record.jobId;
         record.root = leader.root;
         record.total = uint128(leader.total);
-        string memory evidence = _evidence[roundId][_resultHash(leader.root, leader.total)];
-        emit Tallied(roundId, jobId, leader.root, leader.total, leader.backing, evidence);
+        emit Tallied(roundId, jobId, leader.root, leader.total, leader.backing);
         escrow.release(jobId, remaining - leader.total);
         distributor.publish(jobId, leader.root, leader.total);
-        escrow.advance(jobId, State.Settled);
+        escrow.advance(jobId, State.Challenge);
     }
 
     function _openRecord(uint256 roundId) private view returns (Record storage record) {
@@ -322,9 +424,5 @@ contract QualityRounds is IQualityRounds, Wired, ReentrancyGuard {
 
     function _backs(Vote storage vote, Leader memory leader) private view returns (bool) {
         return vote.revealed && vote.content == leader.root && vote.total == leader.total;
-    }
-
-    function _resultHash(bytes32 root, uint256 total) private pure returns (bytes32) {
-        return keccak256(abi.encode(root, total));
     }
 }

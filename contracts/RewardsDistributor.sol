@@ -14,6 +14,10 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     using SafeCast for uint256;
 
     bytes32 public constant PUBLISHER_ROLE = keccak256("PUBLISHER_ROLE");
+    bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
+
+    /// @dev Stands in `activeAt` while the newest root is disputed.
+    uint40 private constant NEVER = type(uint40).max;
 
     IJobEscrow public immutable escrow;
     /// @notice Seconds from publication until a root can be claimed from: the time to dispute it.
@@ -40,6 +44,7 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     /// @inheritdoc IRewardsDistributor
     function publish(uint256 jobId, bytes32 root, uint256 total) external onlyRole(PUBLISHER_ROLE) {
         Rewards storage rewards = _rewards[jobId];
+        if (rewards.activeAt == NEVER) revert RootDisputed(jobId, rewards.root);
         if (total < rewards.total) revert TotalFell(jobId, rewards.total, total);
         uint256 owed = total - rewards.claimed;
         uint256 reserved = escrow.job(jobId).reserved;
@@ -52,6 +57,34 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
         rewards.total = total.toUint96();
         rewards.activeAt = uint40(block.timestamp) + activationSeconds;
         emit RootPublished(jobId, root, total, rewards.activeAt);
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    /// @dev The root is named, so that a dispute never hits another one that was published meanwhile.
+    function suspend(uint256 jobId, bytes32 root) external onlyRole(DISPUTES_ROLE) {
+        Rewards storage rewards = _rewards[jobId];
+        uint40 activeAt = rewards.activeAt;
+        if (root == 0 || root != rewards.root || activeAt == NEVER || block.timestamp >= activeAt) {
+            revert NotDisputable(jobId, root, activeAt);
+        }
+        rewards.activeAt = NEVER;
+        emit RootSuspended(jobId, root);
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    function resume(uint256 jobId) external onlyRole(DISPUTES_ROLE) {
+        Rewards storage rewards = _disputed(jobId);
+        rewards.activeAt = uint40(block.timestamp);
+        emit RootResumed(jobId, rewards.root);
+    }
+
+    /// @inheritdoc IRewardsDistributor
+    /// @dev Nothing was claimed from a root that never was active, so the older total still covers all claims.
+    function revoke(uint256 jobId) external onlyRole(PUBLISHER_ROLE) returns (uint256 unpromised) {
+        Rewards storage rewards = _disputed(jobId);
+        emit RootRevoked(jobId, rewards.root);
+        unpromised = rewards.total - rewards.previousTotal;
+        (rewards.root, rewards.total, rewards.activeAt) = (rewards.previousRoot, rewards.previousTotal, 0);
     }
 
     /// @inheritdoc IRewardsDistributor
@@ -93,5 +126,10 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     function current(uint256 jobId) external view returns (bytes32 root, uint256 total, uint40 activeAt) {
         Rewards storage rewards = _rewards[jobId];
         return (rewards.root, rewards.total, rewards.activeAt);
+    }
+
+    function _disputed(uint256 jobId) private view returns (Rewards storage rewards) {
+        rewards = _rewards[jobId];
+        if (rewards.activeAt != NEVER) revert NotDisputed(jobId);
     }
 }

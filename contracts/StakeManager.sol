@@ -7,12 +7,15 @@ import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {ExactTransfer} from "./base/ExactTransfer.sol";
-import {Wired} from "./base/Wired.sol";
+import {Guarded} from "./base/Guarded.sol";
+import {PausableEntry} from "./base/PausableEntry.sol";
+import {Permitting} from "./base/Permitting.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
+import {Permit} from "./interfaces/Permit.sol";
 
 /// @title Stakes of validators and trainers
 /// @notice Invariant: the token balance is at least the sum of all active and thawing stake.
-contract StakeManager is IStakeManager, Wired {
+contract StakeManager is IStakeManager, PausableEntry {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
@@ -24,6 +27,10 @@ contract StakeManager is IStakeManager, Wired {
 
     /// @notice Least active stake, wei. Answers dust operators that would take all seats for nothing.
     uint256 public constant MIN_STAKE = 1 ether;
+
+    /// @dev Active stake by role, in one slot with the guardian's pause, which every stake reads anyway.
+    uint96 private _validatorStake;
+    uint96 private _trainerStake;
 
     ERC20Burnable public immutable token;
     /// @notice Seconds between a request to withdraw and the withdrawal.
@@ -40,25 +47,21 @@ contract StakeManager is IStakeManager, Wired {
     mapping(Role => mapping(address => Account)) private _accounts;
     mapping(Role => mapping(address => uint40)) public lockedUntil;
     mapping(Role => address[]) private _operators;
-    mapping(Role => uint256) public totalStaked;
 
-    constructor(ERC20Burnable token_, uint40 thawSeconds_, address admin) Wired(admin) {
+    constructor(ERC20Burnable token_, uint40 thawSeconds_, address admin, address guardian) Guarded(admin, guardian) {
         token = token_;
         thawSeconds = thawSeconds_;
     }
 
     /// @inheritdoc IStakeManager
-    /// @dev All effects precede the transfer, and the transfer must be exact: re-entering gains nothing.
     function stake(Role role, uint256 amount) external {
-        if (amount == 0) revert ZeroAmount();
-        Account storage account = _accounts[role][msg.sender];
-        uint256 active = account.active + amount;
-        if (active < MIN_STAKE) revert BelowMinimumStake(active, MIN_STAKE);
-        account.active = active.toUint96();
-        if (account.seat == 0) account.seat = _takeSeat(role);
-        totalStaked[role] += amount;
-        emit Staked(role, msg.sender, amount);
-        ExactTransfer.pull(token, msg.sender, amount);
+        _stake(role, amount);
+    }
+
+    /// @inheritdoc IStakeManager
+    function stakeWithPermit(Role role, uint256 amount, Permit calldata permit) external {
+        Permitting.use(address(token), permit);
+        _stake(role, amount);
     }
 
     /// @inheritdoc IStakeManager
@@ -74,7 +77,7 @@ contract StakeManager is IStakeManager, Wired {
         account.active = uint96(remaining);
         account.thawing += uint96(amount);
         account.readyAt = readyAt;
-        totalStaked[role] -= amount;
+        _setTotal(role, totalStaked(role) - amount);
         if (remaining == 0) _leaveSeat(role, account);
         emit WithdrawRequested(role, msg.sender, amount, readyAt);
     }
@@ -106,7 +109,7 @@ contract StakeManager is IStakeManager, Wired {
         if (burned == 0) return 0;
         account.active -= uint96(fromActive);
         account.thawing -= uint96(fromThawing);
-        totalStaked[role] -= fromActive;
+        _setTotal(role, totalStaked(role) - fromActive);
         if (account.active == 0 && account.seat != 0) _leaveSeat(role, account);
         emit Slashed(role, operator, burned);
         token.burn(burned);
@@ -133,6 +136,29 @@ contract StakeManager is IStakeManager, Wired {
     /// @inheritdoc IStakeManager
     function operators(Role role) external view returns (address[] memory) {
         return _operators[role];
+    }
+
+    /// @inheritdoc IStakeManager
+    function totalStaked(Role role) public view returns (uint256) {
+        return role == Role.Validator ? _validatorStake : _trainerStake;
+    }
+
+    /// @dev All effects precede the transfer, and the transfer must be exact: re-entering gains nothing.
+    function _stake(Role role, uint256 amount) private whenNotPaused {
+        if (amount == 0) revert ZeroAmount();
+        Account storage account = _accounts[role][msg.sender];
+        uint256 active = account.active + amount;
+        if (active < MIN_STAKE) revert BelowMinimumStake(active, MIN_STAKE);
+        account.active = active.toUint96();
+        if (account.seat == 0) account.seat = _takeSeat(role);
+        _setTotal(role, totalStaked(role) + amount);
+        emit Staked(role, msg.sender, amount);
+        ExactTransfer.pull(token, msg.sender, amount);
+    }
+
+    function _setTotal(Role role, uint256 total) private {
+        if (role == Role.Validator) _validatorStake = total.toUint96();
+        else _trainerStake = total.toUint96();
     }
 
     function _takeSeat(Role role) private returns (uint16) {

@@ -6,14 +6,14 @@ import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Cid} from "./base/Cid.sol";
 import {ExactTransfer} from "./base/ExactTransfer.sol";
-import {Wired} from "./base/Wired.sol";
+import {Guarded} from "./base/Guarded.sol";
 import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
 import {CampaignTerms, ISubmissionRegistry, SubmissionState} from "./interfaces/ISubmissionRegistry.sol";
 
 /// @title Submissions of data: committed blind, then revealed
 /// @notice A commitment is salted and bound to its sender, the chain and this contract. So nobody learns a CID before the
 /// commit window has closed, and a copied commitment cannot be revealed by its copier.
-contract SubmissionRegistry is ISubmissionRegistry, Wired {
+contract SubmissionRegistry is ISubmissionRegistry, Guarded {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
@@ -31,6 +31,7 @@ contract SubmissionRegistry is ISubmissionRegistry, Wired {
         uint16 revealed;
         uint32 maxItems;
         uint96 bond;
+        bool paused;
     }
 
     /// @dev `content` is the commitment, and from the reveal on the items' root.
@@ -46,7 +47,7 @@ contract SubmissionRegistry is ISubmissionRegistry, Wired {
     mapping(uint256 => Window) private _windows;
     mapping(uint256 => Entry) private _entries;
 
-    constructor(IERC20 token_, IJobEscrow escrow_, address admin) Wired(admin) {
+    constructor(IERC20 token_, IJobEscrow escrow_, address admin, address guardian) Guarded(admin, guardian) {
         token = token_;
         escrow = escrow_;
     }
@@ -70,16 +71,24 @@ contract SubmissionRegistry is ISubmissionRegistry, Wired {
             count: 0,
             revealed: 0,
             maxItems: terms.maxItems,
-            bond: terms.bond.toUint96()
+            bond: terms.bond.toUint96(),
+            paused: false
         });
         emit CampaignOpened(jobId, terms, commitEnd, revealEnd);
         escrow.advance(jobId, State.Collecting);
     }
 
     /// @inheritdoc ISubmissionRegistry
+    function setPaused(uint256 jobId, bool paused) external onlyRole(GUARDIAN_ROLE) {
+        _windows[jobId].paused = paused;
+        emit PauseSet(jobId, paused);
+    }
+
+    /// @inheritdoc ISubmissionRegistry
     function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId) {
         Window storage window = _windows[jobId];
         (uint40 commitEnd, uint16 count, uint96 bond) = (window.commitEnd, window.count, window.bond);
+        if (window.paused) revert CampaignPaused(jobId);
         if (commitEnd == 0) revert UnknownCampaign(jobId);
         if (block.timestamp >= commitEnd) revert CommitClosed(jobId, commitEnd);
         if (commitment == 0) revert EmptyCommitment();

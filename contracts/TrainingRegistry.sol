@@ -3,19 +3,23 @@ pragma solidity 0.8.28;
 
 import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 import {Cid} from "./base/Cid.sol";
-import {Wired} from "./base/Wired.sol";
+import {Guarded} from "./base/Guarded.sol";
+import {PausableEntry} from "./base/PausableEntry.sol";
+import {IDisputable} from "./interfaces/IDisputable.sol";
 import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
 import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 import {ITrainingRegistry, TrainingTerms} from "./interfaces/ITrainingRegistry.sol";
 
 /// @title Who trains, what was contributed, and what the validators attest
-contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
+contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, ReentrancyGuard {
     /// @notice Trainers of one job. Bounds `trainers`; the stake answers filling it.
     uint256 public constant MAX_TRAINERS = 256;
 
     /// @notice Cheats that one attestation may name. Bounds the loop that slashes them.
     uint256 public constant MAX_CHEATS = 32;
+
+    bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
 
     IStakeManager public immutable stakes;
     IJobEscrow public immutable escrow;
@@ -28,12 +32,24 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
     mapping(uint256 => mapping(address => bytes32)) public trainerPeer;
     mapping(uint256 => mapping(address => bool)) public isBanned;
     mapping(uint256 => mapping(address => mapping(bytes32 => bool))) private _posted;
-    mapping(uint256 => uint256) public settledRounds;
+    /// @dev How far the settlement has come. `reopened` counts overturned rounds and is part of every outcome: attestations
+    /// of an overturned one never count again.
+    struct Progress {
+        uint64 settled;
+        uint64 reopened;
+        bool closed;
+    }
+
+    mapping(uint256 => Progress) private _progress;
     mapping(uint256 => mapping(uint256 => mapping(address => bytes32))) public attestationOf;
 
-    constructor(IStakeManager stakes_, IJobEscrow escrow_, IRewardsDistributor distributor_, address admin)
-        Wired(admin)
-    {
+    constructor(
+        IStakeManager stakes_,
+        IJobEscrow escrow_,
+        IRewardsDistributor distributor_,
+        address admin,
+        address guardian
+    ) Guarded(admin, guardian) {
         stakes = stakes_;
         escrow = escrow_;
         distributor = distributor_;
@@ -63,7 +79,7 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
 
     /// @inheritdoc ITrainingRegistry
     /// @dev The lock lasts until the exit time: answers leaving with the stake before the cheat is found.
-    function join(uint256 jobId) external {
+    function join(uint256 jobId) external whenNotPaused {
         uint40 exitTime = _running(jobId);
         bytes32 peerKey = peerOf[msg.sender];
         if (peerKey == 0) revert NoPeerBound(msg.sender);
@@ -105,18 +121,42 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
         string calldata evidenceCid
     ) external nonReentrant {
         if (stakes.stakeOf(Role.Validator, msg.sender) == 0) revert NotValidator(msg.sender);
-        if (round != settledRounds[jobId]) revert WrongRound(jobId, round, settledRounds[jobId]);
+        Progress storage progress = _attestable(jobId);
+        if (round != progress.settled) revert WrongRound(jobId, round, progress.settled);
         if (cheats.length > MAX_CHEATS) revert TooManyCheats(cheats.length, MAX_CHEATS);
-        _running(jobId);
         Cid.check(evidenceCid);
-        bytes32 outcome = keccak256(abi.encode(jobId, round, root, total, cheats, last));
+        bytes32 outcome = keccak256(abi.encode(jobId, round, progress.reopened, root, total, cheats, last));
         attestationOf[jobId][round][msg.sender] = outcome;
         emit Attested(jobId, round, msg.sender, outcome, evidenceCid);
         if (!_backed(jobId, round, outcome)) return;
-        settledRounds[jobId] = round + 1;
+        (progress.settled, progress.closed) = (uint64(round + 1), last);
         emit RoundSettled(jobId, round, root, total, last, evidenceCid);
         _settle(jobId, root, total, last);
         _ban(jobId, cheats);
+    }
+
+    /// @inheritdoc ITrainingRegistry
+    function finish(uint256 jobId) external {
+        if (!_progress[jobId].closed) revert NotClosed(jobId);
+        (,, uint40 activeAt) = distributor.current(jobId);
+        if (block.timestamp < activeAt) revert Disputable(jobId, activeAt);
+        escrow.advance(jobId, State.Settled);
+    }
+
+    /// @inheritdoc IDisputable
+    function judges(uint256) external pure returns (address[] memory) {
+        return new address[](0);
+    }
+
+    /// @inheritdoc IDisputable
+    /// @dev The round is attested anew, also when it was the last. Bans stay: two thirds of all stake named the cheats.
+    function overturn(uint256 jobId, bool wrong) external onlyRole(DISPUTES_ROLE) {
+        Progress storage progress = _progress[jobId];
+        progress.settled -= 1;
+        progress.reopened += 1;
+        progress.closed = false;
+        emit RoundReopened(jobId, progress.settled, wrong);
+        escrow.release(jobId, distributor.revoke(jobId));
     }
 
     /// @inheritdoc ITrainingRegistry
@@ -127,6 +167,11 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
     /// @inheritdoc ITrainingRegistry
     function terms(uint256 jobId) external view returns (TrainingTerms memory) {
         return _terms[jobId];
+    }
+
+    /// @inheritdoc ITrainingRegistry
+    function settledRounds(uint256 jobId) external view returns (uint256) {
+        return _progress[jobId].settled;
     }
 
     /// @dev Counts the stake that attesters have now, not what they had: stake that attested, left and came back under
@@ -147,7 +192,7 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
         (, uint256 before,) = distributor.current(jobId);
         if (total > before) escrow.reserve(jobId, total - before);
         distributor.publish(jobId, root, total);
-        if (last) escrow.advance(jobId, State.Settled);
+        if (last && escrow.job(jobId).state == State.Collecting) escrow.advance(jobId, State.Challenge);
     }
 
     /// @dev Passes over strangers and over those banned before, so that one wrong name never blocks a settlement.
@@ -166,5 +211,13 @@ contract TrainingRegistry is ITrainingRegistry, Wired, ReentrancyGuard {
         IJobEscrow.Job memory job = escrow.job(jobId);
         if (job.state != State.Collecting) revert NotRunning(jobId);
         return job.exitTime;
+    }
+
+    /// @dev A last round that was overturned is attested anew in the state Challenge.
+    function _attestable(uint256 jobId) private view returns (Progress storage progress) {
+        progress = _progress[jobId];
+        if (_terms[jobId].steps == 0 || progress.closed) revert NotRunning(jobId);
+        State state = escrow.job(jobId).state;
+        if (state != State.Collecting && state != State.Challenge) revert NotRunning(jobId);
     }
 }

@@ -19,6 +19,7 @@ const SHIPPED = [
   "RewardsDistributor",
   "QualityRounds",
   "TrainingRegistry",
+  "DisputeManager",
 ];
 const MAX_RUNTIME_BYTES = 24576; // EIP-170
 

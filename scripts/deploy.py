@@ -2,8 +2,8 @@
 
     brownie run scripts/deploy.py main PARAMETERS DEPLOYMENT --network hydra
 
-PARAMETERS is a JSON file: {"treasury", "supply", "thawSeconds", "activationSeconds"}; the treasury may be left out and
-is then the deployer. DEPLOYMENT is written after every contract, so that a run that was cut short goes on where it
+PARAMETERS is a JSON file: {"treasury", "guardian", "supply", "thawSeconds", "activationSeconds", "disputeBond",
+"disputeSeconds"}; treasury and guardian may be left out and are then the deployer. DEPLOYMENT is written after every contract, so that a run that was cut short goes on where it
 stopped; a finished one changes nothing.
 
 The deployer is the chain's first account, or the keystore file $HYDRA_KEYSTORE with the password in the file
@@ -115,7 +115,7 @@ def confirm(sent: list[Any]) -> None:
 
 def deploy(sender: Any, parameters: dict[str, Any], path: Path | None = None) -> dict[str, Any]:
     """Carry the whole plan out. Returns the contracts by name."""
-    parameters = {"treasury": sender.address, **parameters, "admin": sender.address}
+    parameters = {"treasury": sender.address, "guardian": sender.address, **parameters, "admin": sender.address}
     missing = set(PLAN["parameters"]) - set(parameters)
     if missing:
         raise DeploymentError(f"parameters are missing: {', '.join(sorted(missing))}")

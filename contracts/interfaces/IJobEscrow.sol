@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.28;
 
+import {Permit} from "./Permit.sol";
+
 /// @notice What a job pays for.
 enum Kind {
     Campaign,
@@ -76,6 +78,16 @@ interface IJobEscrow {
     function open(Kind kind, bytes32 specHash, string calldata specCid, uint256 amount, uint40 exitTime)
         external
         returns (uint256 jobId);
+
+    /// @notice Like `open`, with the allowance given by the caller's signature instead of a transaction before.
+    function openWithPermit(
+        Kind kind,
+        bytes32 specHash,
+        string calldata specCid,
+        uint256 amount,
+        uint40 exitTime,
+        Permit calldata permit
+    ) external returns (uint256 jobId);
 
     /// @notice Add money to a job; anyone may.
     function topUp(uint256 jobId, uint256 amount) external;

@@ -45,15 +45,16 @@ interface IQualityRounds {
     event Revealed(
         uint256 indexed roundId, address indexed validator, bytes32 root, uint256 total, string evidenceCid
     );
-    event Tallied(
-        uint256 indexed roundId,
-        uint256 indexed jobId,
-        bytes32 root,
-        uint256 total,
-        uint256 backing,
-        string evidenceCid
-    );
+    /// @notice A result passed. Its evidence is what its backers named in their `Revealed`.
+    event Tallied(uint256 indexed roundId, uint256 indexed jobId, bytes32 root, uint256 total, uint256 backing);
+    /// @notice The block whose hash draws the job's committee; `openRound` once it is mined.
+    event DrawFixed(uint256 indexed jobId, uint256 blockNumber);
+    /// @notice The round had no result; another committee is drawn, this once.
+    event Redrawing(uint256 indexed roundId, uint256 indexed jobId);
+    /// @notice No committee had a result; the money goes back.
     event Failed(uint256 indexed roundId, uint256 indexed jobId);
+    /// @notice A dispute took the result back, as wrong or because no jury agreed; the money goes back.
+    event Overturned(uint256 indexed roundId, uint256 indexed jobId, bool wrong);
 
     /// @notice The job has its round already.
     error AlreadyOpened(uint256 jobId, uint256 roundId);
@@ -61,10 +62,16 @@ interface IQualityRounds {
     error CampaignRunning(uint256 jobId, uint40 revealEnd);
     /// @notice Nobody revealed a submission; the sponsor is refunded at the exit time.
     error NothingRevealed(uint256 jobId);
+    /// @notice The block that draws the committee is not mined yet.
+    error DrawPending(uint256 jobId, uint256 blockNumber);
     /// @notice No validator has stake.
     error NoValidators();
-    /// @notice The job's available money does not exceed the committee's fees.
-    error FeesNotCovered(uint256 jobId, uint256 available, uint256 fees);
+    /// @notice The job's available money does not exceed the fee of a single member.
+    error FeesNotCovered(uint256 jobId, uint256 available, uint256 fee);
+    /// @notice The job has no result that stands.
+    error NotTallied(uint256 jobId, uint256 roundId);
+    /// @notice The result can be disputed until `activeAt`, or is disputed (the largest time there is).
+    error Disputable(uint256 jobId, uint40 activeAt);
     /// @notice No open round has this number.
     error RoundNotOpen(uint256 roundId);
     /// @notice The caller does not sit on the committee.
@@ -82,7 +89,9 @@ interface IQualityRounds {
     /// @notice Some member may still reveal until `revealEnd`.
     error RevealsOpen(uint256 roundId, uint40 revealEnd);
 
-    /// @notice Open the scoring of a campaign whose reveals are closed; anyone may.
+    /// @notice Open the scoring of a campaign whose reveals are closed; anyone may. The first call fixes the block whose
+    /// hash draws the committee, the next one after that block draws it. So nobody can stake, leave or split to be drawn.
+    /// @return roundId the round's number; zero when the call only fixed the block.
     function openRound(uint256 jobId) external returns (uint256 roundId);
 
     /// @notice Commit to a result; see `commitmentOf`.
@@ -94,8 +103,12 @@ interface IQualityRounds {
     /// @param evidenceCid where the rewards and what they were counted from are found, at most 96 bytes.
     function reveal(uint256 roundId, bytes32 root, uint256 total, string calldata evidenceCid, bytes32 salt) external;
 
-    /// @notice End the round: publish a result that 2/3 of the stake backs, or give the money back; anyone may.
+    /// @notice End the round: publish a result that 2/3 of the committee's stake backs, or draw another committee; give the
+    /// money back when that one has no result either. Anyone may.
     function tally(uint256 roundId) external;
+
+    /// @notice Settle a campaign whose result can no longer be disputed, so that its rest can be refunded; anyone may.
+    function finish(uint256 jobId) external;
 
     /// @notice The commitment of `validator`, bound to this chain, contract and round.
     function commitmentOf(
@@ -111,7 +124,7 @@ interface IQualityRounds {
 
     function committee(uint256 roundId) external view returns (address[] memory);
 
-    /// @notice The job's round; zero when none was opened.
+    /// @notice The job's newest round; zero when none was opened.
     function roundOf(uint256 jobId) external view returns (uint256 roundId);
 
     function ballot(uint256 roundId, address validator) external view returns (Ballot memory);

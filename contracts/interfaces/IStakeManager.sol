@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.28;
 
+import {Permit} from "./Permit.sol";
+
 /// @notice What an operator stakes for. Stakes of different roles never mix.
 enum Role {
     Validator,
@@ -34,6 +36,9 @@ interface IStakeManager {
 
     /// @notice Add `amount` to the caller's active stake; needs an allowance of the token.
     function stake(Role role, uint256 amount) external;
+
+    /// @notice Like `stake`, with the allowance given by the caller's signature instead of a transaction before.
+    function stakeWithPermit(Role role, uint256 amount, Permit calldata permit) external;
 
     /// @notice Move `amount` from active to thawing. A second request thaws everything anew from now.
     function requestWithdraw(Role role, uint256 amount) external;

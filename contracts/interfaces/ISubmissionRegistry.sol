@@ -48,6 +48,8 @@ interface ISubmissionRegistry {
     }
 
     event CampaignOpened(uint256 indexed jobId, CampaignTerms terms, uint40 commitEnd, uint40 revealEnd);
+    /// @notice The guardian closed or opened the campaign's entry.
+    event PauseSet(uint256 indexed jobId, bool paused);
     event Committed(
         uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, bytes32 commitment
     );
@@ -77,6 +79,8 @@ interface ISubmissionRegistry {
     error ExitTooEarly(uint256 jobId, uint256 windowsEnd, uint40 exitTime);
     /// @notice No campaign has this job number.
     error UnknownCampaign(uint256 jobId);
+    /// @notice The guardian has closed the campaign's entry.
+    error CampaignPaused(uint256 jobId);
     /// @notice A commitment of zero commits to nothing.
     error EmptyCommitment();
     /// @notice The commit window closed at `commitEnd`.
@@ -98,6 +102,11 @@ interface ISubmissionRegistry {
 
     /// @notice Fix the rules of the sponsor's own job and start its commit window.
     function openCampaign(uint256 jobId, CampaignTerms calldata terms) external;
+
+    /// @notice Close or open the entry of one campaign; the guardian only. One by one, because the flag lies in the slot that
+    /// every commitment reads anyway: a flag for all would make each of them dearer. New campaigns end with the escrow's
+    /// entry.
+    function setPaused(uint256 jobId, bool paused) external;
 
     /// @notice Commit to a submission and leave the bond (needs an allowance when there is one).
     function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId);

@@ -44,6 +44,8 @@ interface ITrainingRegistry {
     event RoundSettled(
         uint256 indexed jobId, uint256 indexed round, bytes32 root, uint256 total, bool last, string evidenceCid
     );
+    /// @notice A dispute took the round's result back, as wrong or because no jury agreed; it is attested anew.
+    event RoundReopened(uint256 indexed jobId, uint256 indexed round, bool wrong);
     event TrainerBanned(uint256 indexed jobId, address indexed trainer, uint256 slashed);
 
     /// @notice A peer key of zero, or a signature that is not 64 bytes.
@@ -73,6 +75,10 @@ interface ITrainingRegistry {
     error NotValidator(address caller);
     /// @notice Rounds settle in order; `expected` is next.
     error WrongRound(uint256 jobId, uint256 round, uint256 expected);
+    /// @notice The last round is not settled.
+    error NotClosed(uint256 jobId);
+    /// @notice The last result can be disputed until `activeAt`, or is disputed (the largest time there is).
+    error Disputable(uint256 jobId, uint40 activeAt);
     /// @notice More cheats than one attestation may name.
     error TooManyCheats(uint256 count, uint256 limit);
 
@@ -104,6 +110,9 @@ interface ITrainingRegistry {
         bool last,
         string calldata evidenceCid
     ) external;
+
+    /// @notice Settle a job whose last result can no longer be disputed, so that its rest can be refunded; anyone may.
+    function finish(uint256 jobId) external;
 
     /// @notice The peer key that the wallet bound last; zero when none.
     function peerOf(address wallet) external view returns (bytes32 peerKey);

@@ -23,7 +23,7 @@ SPEC = b"\x01" * 32
 @pytest.fixture
 def escrow(world, accounts):
     """An escrow whose controller and payer is account 0; the sponsor has approved it."""
-    escrow = JobEscrow.deploy(world.token, accounts[0], {"from": accounts[0]})
+    escrow = JobEscrow.deploy(world.token, accounts[0], accounts[0], {"from": accounts[0]})
     for role in (escrow.CONTROLLER_ROLE(), escrow.PAYER_ROLE()):
         escrow.grantRole(role, accounts[0], {"from": accounts[0]})
     world.token.approve(escrow, UNLIMITED, {"from": world.sponsor})

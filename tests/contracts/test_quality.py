@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from brownie import reverts
+from brownie import chain, reverts
 from world import (
+    ACTIVATION,
+    CHALLENGE,
     CID,
     FAILED,
     HYDRA,
@@ -16,6 +18,7 @@ from world import (
     TALLIED,
     VALIDATOR,
     Verdict,
+    wait,
     wait_until,
 )
 
@@ -34,7 +37,7 @@ def close(world, round_id):
 def test_opening_seats_every_validator_and_reserves_everything(world):
     job_id, round_id = world.scored_campaign()
     assert world.quality.roundOf(job_id) == round_id
-    assert world.quality.committee(round_id) == world.validators
+    assert set(world.quality.committee(round_id)) == set(world.validators)
     job, state, commit_end, reveal_end, reserved, _, _ = world.quality.round(round_id)
     assert (job, state, reveal_end - commit_end) == (job_id, ROUND_COMMIT, 100)
     assert reserved == 1_000 * HYDRA
@@ -62,9 +65,40 @@ def test_a_job_has_one_round(world):
         world.quality.openRound(job_id)
 
 
+def test_the_committee_is_as_large_as_the_money_pays_for(world):
+    _, round_id = world.scored_campaign(validator_fee=334 * HYDRA)
+    assert len(world.quality.committee(round_id)) == 2
+    assert world.quality.budget(round_id) == 332 * HYDRA
+
+
 def test_fees_must_leave_something(world):
-    with reverts(revert_pattern="FeesNotCovered: .*"):
-        world.scored_campaign(validator_fee=334 * HYDRA)
+    job_id = world.submitted_campaign(validator_fee=1_000 * HYDRA)
+    world.quality.openRound(job_id)
+    chain.mine(2)
+    with reverts(f"FeesNotCovered: {job_id}, {1_000 * HYDRA}, {1_000 * HYDRA}"):
+        world.quality.openRound(job_id)
+
+
+def test_nobody_knows_the_committee_before_its_block(world):
+    job_id = world.submitted_campaign()
+    tx = world.quality.openRound(job_id, {"from": world.stranger})
+    drawing_block = tx.events["DrawFixed"]["blockNumber"]
+    assert drawing_block == tx.block_number + 2 and tx.return_value == 0
+    with reverts(f"DrawPending: {job_id}, {drawing_block}"):
+        world.quality.openRound(job_id)
+    chain.mine(1)
+    assert world.quality.openRound(job_id).events["RoundOpened"]["jobId"] == job_id
+
+
+def test_a_drawing_that_nobody_finished_moves_to_a_later_block(world):
+    """The hash is forgotten after 256 blocks; it never becomes zero."""
+    job_id = world.submitted_campaign()
+    world.quality.openRound(job_id)
+    chain.mine(260)
+    tx = world.quality.openRound(job_id)
+    assert tx.events["DrawFixed"]["blockNumber"] == tx.block_number + 2
+    assert "RoundOpened" not in tx.events
+    world.draw_again(job_id)
 
 
 def test_without_validators_no_round_opens(world):
@@ -89,15 +123,27 @@ def test_agreement_is_counted_without_waiting(world):
         "root": "0x" + GOOD.root.hex(),
         "total": GOOD.total,
         "backing": 300 * HYDRA,
-        "evidenceCid": CID,
     }
     assert [world.token.balanceOf(validator) for validator in world.validators] == [b + 5 * HYDRA for b in before]
     assert stakes_of(world) == [100, 100, 100]
     assert world.rewards.current(job_id)[:2] == ("0x" + GOOD.root.hex(), GOOD.total)
     job = world.escrow.job(job_id)
-    assert (job[2], job[6], world.escrow.available(job_id)) == (SETTLED, 100 * HYDRA, 885 * HYDRA)
+    assert (job[2], job[6], world.escrow.available(job_id)) == (CHALLENGE, 100 * HYDRA, 885 * HYDRA)
     with reverts(f"RoundNotOpen: {round_id}"):
         world.quality.tally(round_id)
+
+
+def test_a_campaign_is_settled_once_nobody_can_dispute_it(world):
+    job_id, round_id = world.scored_campaign()
+    with reverts(f"NotTallied: {job_id}, {round_id}"):
+        world.quality.finish(job_id)
+    world.settle(round_id, GOOD)
+    with reverts(revert_pattern=f"Disputable: {job_id}, .*"):
+        world.quality.finish(job_id)
+    assert world.stakes.lockedUntil(VALIDATOR, world.validators[0]) >= world.rewards.current(job_id)[2]
+    wait(ACTIVATION)
+    world.quality.finish(job_id, {"from": world.stranger})
+    assert world.escrow.job(job_id)[2] == SETTLED
 
 
 def test_the_ballot_shows_each_stage(world):
@@ -208,22 +254,56 @@ def test_silence_is_slashed(world, reveals):
     assert stakes_of(world) == [100, 100, 60]
 
 
-def test_without_two_thirds_the_money_goes_back(world):
-    job_id, round_id = world.scored_campaign()
+def disagree(world, round_id):
+    """One says this, one that, the third says nothing."""
     one, two, _ = world.validators
     for validator, verdict in ((one, GOOD), (two, BAD)):
         world.vote(round_id, validator, verdict)
     wait_until(world.quality.round(round_id)[2])
     for validator, verdict in ((one, GOOD), (two, BAD)):
         world.show(round_id, validator, verdict)
-    tx = world.quality.tally(round_id, {"from": world.stranger})
-    assert tx.events["Failed"]["jobId"] == job_id
+    return close(world, round_id)
+
+
+def test_without_two_thirds_another_committee_decides(world):
+    job_id, round_id = world.scored_campaign()
+    tx = disagree(world, round_id)
+    assert tx.events["Redrawing"]["jobId"] == job_id
+    assert tx.events["DrawFixed"]["blockNumber"] == tx.block_number + 2
     assert world.quality.round(round_id)[1] == FAILED
     assert stakes_of(world) == [100, 100, 60]  # nobody was wrong, one was silent
+    assert (world.escrow.job(job_id)[2], world.escrow.available(job_id)) == (SCORING, 0)
+    second = world.draw_again(job_id)
+    assert second == world.quality.roundOf(job_id) == round_id + 1
+    world.settle(second, GOOD)
+    assert world.escrow.job(job_id)[2] == CHALLENGE
+    assert world.escrow.available(job_id) == 885 * HYDRA
+    world.check_books(job_id)
+
+
+def test_without_two_thirds_twice_the_money_goes_back(world):
+    job_id, round_id = world.scored_campaign()
+    disagree(world, round_id)
+    tx = disagree(world, world.draw_again(job_id))
+    assert tx.events["Failed"]["jobId"] == job_id
     assert world.escrow.job(job_id)[2] == REFUNDED
     before = world.token.balanceOf(world.sponsor)
     world.escrow.refund(job_id, {"from": world.stranger})
     assert world.token.balanceOf(world.sponsor) == before + 1_000 * HYDRA
+    with reverts(revert_pattern="AlreadyOpened: .*"):
+        world.quality.openRound(job_id)
+
+
+def test_without_validators_for_a_second_committee_the_money_goes_back(world):
+    job_id, round_id = world.scored_campaign()
+    disagree(world, round_id)
+    for validator in world.validators:
+        world.stakes.requestWithdraw(VALIDATOR, world.stakes.stakeOf(VALIDATOR, validator), {"from": validator})
+    chain.mine(2)
+    tx = world.quality.openRound(job_id, {"from": world.stranger})
+    assert tx.events["Failed"]["roundId"] == round_id
+    assert world.escrow.job(job_id)[2] == REFUNDED
+    assert world.escrow.available(job_id) == 1_000 * HYDRA
 
 
 def test_stake_counts_not_heads(world):
@@ -266,14 +346,17 @@ def test_a_penalty_takes_half_of_the_stake_at_most(world):
     assert stakes_of(world) == [50, 50, 50]
 
 
-def test_the_committee_is_bounded(world, accounts):
+def test_the_committee_is_bounded_and_drawn_by_stake(world, accounts):
+    """Thirty-four of 1 HYDRA and three of 100: the three sit on every committee of sixteen, but for bad luck."""
     crowd = accounts[3:6] + accounts[9:40]
     for person in crowd:
         world.token.transfer(person, HYDRA, {"from": world.treasury})
         world.token.approve(world.stakes, HYDRA, {"from": person})
         world.stakes.stake(VALIDATOR, HYDRA, {"from": person})
-    assert len(world.stakes.operators(VALIDATOR)) == 37
-    _, round_id = world.scored_campaign()
-    assert len(world.quality.committee(round_id)) == 32
-    tx = close(world, round_id)
-    assert tx.gas_used < 5_000_000
+    _, first = world.scored_campaign()
+    _, second = world.scored_campaign()
+    committees = [set(world.quality.committee(round_id)) for round_id in (first, second)]
+    assert [len(committee) for committee in committees] == [16, 16]
+    assert committees[0] != committees[1]
+    assert all(committee >= set(world.validators) for committee in committees)
+    assert close(world, first).gas_used < 3_000_000

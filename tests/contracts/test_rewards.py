@@ -11,7 +11,7 @@ JOB = 1
 @pytest.fixture
 def escrow(world, accounts):
     """One job of 100 HYDRA, 90 of it reserved; account 0 controls."""
-    escrow = JobEscrow.deploy(world.token, accounts[0], {"from": accounts[0]})
+    escrow = JobEscrow.deploy(world.token, accounts[0], accounts[0], {"from": accounts[0]})
     escrow.grantRole(escrow.CONTROLLER_ROLE(), accounts[0], {"from": accounts[0]})
     world.token.approve(escrow, UNLIMITED, {"from": world.sponsor})
     escrow.open(TRAINING, b"\x01" * 32, CID, 100 * HYDRA, chain.time() + 9_999, {"from": world.sponsor})

@@ -10,7 +10,7 @@ START = 1_000 * HYDRA
 @pytest.fixture
 def stakes(world, accounts):
     """A manager whose slasher and locker is account 0."""
-    stakes = StakeManager.deploy(world.token, THAW, accounts[0], {"from": accounts[0]})
+    stakes = StakeManager.deploy(world.token, THAW, accounts[0], accounts[0], {"from": accounts[0]})
     for role in (stakes.SLASHER_ROLE(), stakes.LOCKER_ROLE()):
         stakes.grantRole(role, accounts[0], {"from": accounts[0]})
     return stakes

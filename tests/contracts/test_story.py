@@ -4,6 +4,7 @@ from brownie import chain, reverts
 from merkle import Tree
 from world import (
     ACTIVATION,
+    CHALLENGE,
     CID,
     HYDRA,
     REFUNDED,
@@ -35,7 +36,7 @@ def test_campaign_with_a_validator_that_copies(world):
     world.to_scoring(job_id)
     world.submissions.forfeit(kept_secret, {"from": world.stranger})
 
-    round_id = world.quality.openRound(job_id, {"from": world.stranger}).return_value
+    round_id = world.open_round(job_id)
     tree = Tree(job_id, {honest: 300 * HYDRA, silent: 0})
     verdict = Verdict(tree.root, tree.total)
     world.vote(round_id, one, verdict)
@@ -52,13 +53,13 @@ def test_campaign_with_a_validator_that_copies(world):
     tx = world.quality.tally(round_id, {"from": world.stranger})
 
     assert tx.events["Tallied"]["backing"] == 200 * HYDRA  # exactly two thirds
-    assert tx.events["Tallied"]["evidenceCid"] == CID
     assert world.quality.round(round_id)[1] == TALLIED
     assert world.stakes.stakeOf(VALIDATOR, copier) == 60 * HYDRA
     with reverts(revert_pattern="NoActiveRoot: .*"):
         world.rewards.claim(job_id, honest, 300 * HYDRA, tree.EVIDENCE, tree.proof(honest), {"from": honest})
     wait(ACTIVATION)
     world.rewards.claim(job_id, honest, 300 * HYDRA, tree.EVIDENCE, tree.proof(honest), {"from": world.stranger})
+    world.quality.finish(job_id, {"from": world.stranger})
     world.escrow.refund(job_id, {"from": world.stranger})
 
     gained = {person: world.token.balanceOf(person) - amount for person, amount in before.items()}
@@ -101,11 +102,12 @@ def test_training_with_a_cheat(world):
     for validator in world.validators[1:]:
         world.attest(validator, job_id, 1, second.root, second.total, last=True)
     job = world.escrow.job(job_id)
-    assert job[2] == SETTLED
+    assert job[2] == CHALLENGE
     assert job[6] == second.total - 60 * HYDRA  # reserved = total - paid
-    world.escrow.refund(job_id, {"from": world.stranger})
 
     wait(ACTIVATION)
+    world.training.finish(job_id, {"from": world.stranger})
+    world.escrow.refund(job_id, {"from": world.stranger})
     for account, amount in second.rewards.items():
         world.rewards.claim(job_id, account, amount, second.EVIDENCE, second.proof(account), {"from": account})
     job = world.escrow.job(job_id)

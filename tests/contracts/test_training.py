@@ -4,7 +4,9 @@ import pytest
 from brownie import reverts
 from merkle import Tree
 from world import (
+    ACTIVATION,
     CAMPAIGN,
+    CHALLENGE,
     CID,
     COLLECTING,
     HYDRA,
@@ -14,6 +16,7 @@ from world import (
     VALIDATOR,
     TrainingTerms,
     peer_key,
+    wait,
     wait_until,
 )
 
@@ -201,6 +204,11 @@ def test_the_last_round_ends_the_job(world, job_id):
     tree = Tree(job_id, {world.trainers[0]: 10 * HYDRA})
     for validator in world.validators[:2]:
         world.attest(validator, job_id, 0, tree.root, tree.total, last=True)
+    assert world.escrow.job(job_id)[2] == CHALLENGE
+    with reverts(revert_pattern="Disputable: .*"):
+        world.training.finish(job_id)
+    wait(ACTIVATION)
+    world.training.finish(job_id, {"from": world.stranger})
     assert world.escrow.job(job_id)[2] == SETTLED
     world.escrow.refund(job_id, {"from": world.stranger})
     job = world.escrow.job(job_id)

@@ -16,8 +16,17 @@ COMMITTED, REVEALED, EXPIRED, REVOKED = range(1, 5)
 ROUND_COMMIT, ROUND_REVEAL, TALLIED, FAILED = range(1, 5)
 UNLIMITED = 2**256 - 1
 
+DRAWING, VOTING, UPHELD, OVERTURNED, UNDECIDED = range(1, 6)
+
 THAW, ACTIVATION = 300, 60
-PARAMETERS = {"supply": 1_000_000 * HYDRA, "thawSeconds": THAW, "activationSeconds": ACTIVATION}
+BOND, DISPUTE_WINDOW = 50 * HYDRA, 100
+PARAMETERS = {
+    "supply": 1_000_000 * HYDRA,
+    "thawSeconds": THAW,
+    "activationSeconds": ACTIVATION,
+    "disputeBond": BOND,
+    "disputeSeconds": DISPUTE_WINDOW,
+}
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,7 @@ class World:
         self.quality = self.contracts["QualityRounds"]
         self.training = self.contracts["TrainingRegistry"]
         self.rewards = self.contracts["RewardsDistributor"]
+        self.disputes = self.contracts["DisputeManager"]
         self.treasury, self.sponsor, self.stranger = self.accounts[0], self.accounts[1], self.accounts[2]
         self.contributors = list(self.accounts[3:6])
         self.validators = list(self.accounts[6:9])
@@ -106,7 +116,7 @@ class World:
         """Give tokens and unlimited allowances for the contracts that pull."""
         for person in people:
             self.token.transfer(person, amount, {"from": self.treasury})
-            for spender in (self.stakes, self.escrow, self.submissions):
+            for spender in (self.stakes, self.escrow, self.submissions, self.disputes):
                 self.token.approve(spender, UNLIMITED, {"from": person})
 
     def stake_all(self, role: int, people: list[Any], amount: int = 100 * HYDRA) -> None:
@@ -138,17 +148,31 @@ class World:
     def to_scoring(self, job_id: int) -> None:
         wait_until(self.submissions.campaign(job_id)[2])
 
-    def scored_campaign(self, **terms: Any) -> tuple[int, int]:
-        """A campaign with one revealed submission and an open round."""
+    def submitted_campaign(self, **terms: Any) -> int:
+        """A campaign with one revealed submission, to be scored."""
         job_id = self.open_campaign(**terms)
         submission_id = self.commit(job_id, self.contributors[0])
         self.to_reveals(job_id)
         self.reveal(submission_id, self.contributors[0])
         self.to_scoring(job_id)
-        tx = self.quality.openRound(job_id, {"from": self.stranger})
-        return job_id, tx.events["RoundOpened"]["roundId"]
+        return job_id
+
+    def scored_campaign(self, **terms: Any) -> tuple[int, int]:
+        """A campaign with one revealed submission and an open round."""
+        job_id = self.submitted_campaign(**terms)
+        return job_id, self.open_round(job_id)
 
     # --- scoring ---
+
+    def open_round(self, job_id: int) -> int:
+        """Fix the block that draws the committee, and draw it."""
+        self.quality.openRound(job_id, {"from": self.stranger})
+        return self.draw_again(job_id)
+
+    def draw_again(self, job_id: int) -> int:
+        """Draw the committee once the block is there; the round."""
+        chain.mine(2)
+        return self.quality.openRound(job_id, {"from": self.stranger}).events["RoundOpened"]["roundId"]
 
     def vote(self, round_id: int, validator: Any, verdict: Verdict) -> Any:
         commitment = self.quality.commitmentOf(round_id, validator, *verdict.wire())

@@ -91,9 +91,14 @@ class ScoringAgent:
         if self._is_over(job):
             return
         campaign = await asyncio.to_thread(self._client.submissions.campaign, job)
-        opened = await self._opened(job, campaign)
-        if opened is None:
-            return
+        # A first round without a result is followed by a second one, with another committee.
+        while not self._is_over(job):
+            opened = await self._opened(job, campaign)
+            if opened is None:
+                return
+            await self._take_part(job, campaign, opened)
+
+    async def _take_part(self, job: int, campaign: Campaign, opened: Event) -> None:
         round_id = int(opened.args["roundId"])
         try:
             if self._client.address.lower() not in _lower(opened.args["committee"]):
@@ -108,15 +113,21 @@ class ScoringAgent:
         await self._tally(job, round_id, opened)
 
     async def _opened(self, job: int, campaign: Campaign) -> Event | None:
-        """The event that opened the round; opens it when nobody else does. None when nothing was revealed."""
+        """The event that opened the job's newest round, unless that one has ended; draws its committee when nobody else
+        does. None when nothing was revealed."""
         await self._watch.until_time(campaign.reveal_end)
         quality = self._client.quality
 
         def seek() -> Event | None:
-            return self._watch.first("RoundOpened", "QualityRounds", jobId=job)
+            rounds = self._watch.find("RoundOpened", "QualityRounds", jobId=job)
+            return rounds[-1] if rounds and not self._has_ended(int(rounds[-1].args["roundId"])) else None
 
         while (event := seek()) is None:
-            if not await self._race(lambda: quality.open_round(job), "AlreadyOpened", "CampaignRunning"):
+            if self._is_over(job):
+                return None
+            if not await self._race(
+                lambda: quality.open_round(job), "AlreadyOpened", "CampaignRunning", "DrawPending", "NoValidators"
+            ):
                 self._report("campaign_empty", f"campaign {job}: nothing was revealed", {"job": job})
                 return None
             await asyncio.sleep(RETRY_SECONDS)
@@ -222,13 +233,13 @@ class ScoringAgent:
             shown = len(self._watch.find("Revealed", "QualityRounds", roundId=round_id))
             closed = self._watch.first("CommitsClosed", "QualityRounds", roundId=round_id) or opened
             late = self._watch.now >= int(closed.args["revealEnd"])
-            return shown >= members or late or self._is_over(job) or None
+            return shown >= members or late or self._has_ended(round_id) or None
 
         await self._watch.until(due, "the reveals")
-        while not self._is_over(job):
+        while not self._has_ended(round_id):
             await self._race(lambda: quality.tally(round_id), "RoundNotOpen", "RevealsOpen")
             await asyncio.sleep(RETRY_SECONDS)
-        passed = self._watch.first("Tallied", "QualityRounds", jobId=job) is not None
+        passed = self._watch.first("Tallied", "QualityRounds", roundId=round_id) is not None
         outcome = "settled" if passed else "failed"
         self._report(f"round_{outcome}", f"campaign {job}: the round has {outcome}", {"job": job, "round": round_id})
 
@@ -240,7 +251,8 @@ class ScoringAgent:
             events = self._watch.find(name, "QualityRounds", roundId=round_id)
             return next((event for event in events if str(event.args["validator"]).lower() != me), None)
 
-        if not any(str(e.args["validator"]).lower() == me for e in self._watch.find("Committed", "QualityRounds")):
+        committed = self._watch.find("Committed", "QualityRounds", roundId=round_id)
+        if not any(str(event.args["validator"]).lower() == me for event in committed):
             victim = await self._watch.until(lambda: others("Committed"), "a commitment", int(opened.args["commitEnd"]))
             await asyncio.to_thread(quality.commit, round_id, bytes(victim.args["commitment"]))
             self._report("committed", f"campaign {job}: copied a commitment", {"job": job, "round": round_id})
@@ -262,6 +274,10 @@ class ScoringAgent:
 
     def _is_over(self, job: int) -> bool:
         return any(self._watch.first(name, "QualityRounds", jobId=job) for name in ("Tallied", "Failed"))
+
+    def _has_ended(self, round_id: int) -> bool:
+        ends = ("Tallied", "Redrawing", "Failed")
+        return any(self._watch.first(name, "QualityRounds", roundId=round_id) for name in ends)
 
     def _remembered(self, key: str) -> Vote | None:
         record = self._secrets.get(key)

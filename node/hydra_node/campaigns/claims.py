@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from hydra_node.chain.clock import wait_until
-from hydra_node.chain.history import History
+from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.rewards import NO_ROOT, RewardTree, claim
 from hydra_node.storage.cid import Cid
 
@@ -19,11 +19,9 @@ ACTIVATION_TIMEOUT = 600.0
 
 def newest_documents(history: History) -> dict[int, str]:
     """For each job, the CID of the document behind the newest root that was published for it."""
-    return {
-        int(event.args["jobId"]): str(event.args["evidenceCid"])
-        for name in ("Tallied", "RoundSettled")
-        for event in history.find(name)
-    }
+    scored = {int(event.args["jobId"]): evidence_of(history, event) for event in history.find("Tallied")}
+    trained = {int(event.args["jobId"]): str(event.args["evidenceCid"]) for event in history.find("RoundSettled")}
+    return scored | trained
 
 
 async def reward_tree(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: str) -> RewardTree | None:

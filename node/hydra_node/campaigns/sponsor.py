@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hydra_node.campaigns.claims import ACTIVATION_TIMEOUT
 from hydra_node.campaigns.policy import CampaignPolicy, ItemSchema
 from hydra_node.campaigns.scored import ScoredSubmission, Scores, read_scores
 from hydra_node.chain.bindings.structs import CampaignTerms, TrainingTerms
-from hydra_node.chain.clock import chain_time
+from hydra_node.chain.clock import chain_time, wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, State
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History
+from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.rewards import RewardTree
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -77,7 +78,7 @@ class Sponsor:
             raise CampaignFailed(
                 f"campaign {campaign}: the validators did not agree", remedy="the reward can be refunded"
             )
-        document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(str(final.args["evidenceCid"])))
+        document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(evidence_of(self._history, final)))
         RewardTree.from_document(campaign, document, bytes(final.args["root"]))
         manifest = await self._manifest(campaign, read_scores(document))
         cid = await asyncio.to_thread(dataset.save, self._host.ipfs, manifest)
@@ -88,8 +89,8 @@ class Sponsor:
         return cid
 
     async def settled(self, job: int, timeout: float) -> State:
-        """Wait until a training job is settled or given up; its state."""
-        wanted = (State.SETTLED, State.REFUNDED)
+        """Wait until a training job has its last result, which may be disputed yet, or is given up; its state."""
+        wanted = (State.CHALLENGE, State.REFUNDED)
         event = await self._history.wait_for(
             lambda h: [e for e in h.find("StateChanged", jobId=job) if e.args["state"] in wanted],
             f"the settlement of job {job}",
@@ -98,7 +99,8 @@ class Sponsor:
         return State(event.args["state"])
 
     async def refund(self, job: int) -> int:
-        """Take back what the job did not spend; the wei."""
+        """Take back what the job did not spend, once nobody can dispute its result; the wei."""
+        await self._finish(job)
         available = await asyncio.to_thread(self._client.escrow.available, job)
         if not available:
             return 0
@@ -106,6 +108,16 @@ class Sponsor:
         amount = int(receipt.event("Refunded").args["amount"])
         self._report("refunded", f"job {job}: {amount} wei refunded", {"job": job, "amount_wei": amount})
         return amount
+
+    async def _finish(self, job: int) -> None:
+        client = self._client
+        found = await asyncio.to_thread(client.escrow.job, job)
+        if found.state != State.CHALLENGE:
+            return
+        _root, _total, active_at = await asyncio.to_thread(client.rewards.current, job)
+        await asyncio.to_thread(wait_until, client.rpc, active_at, ACTIVATION_TIMEOUT)
+        source = client.quality if found.kind == Kind.CAMPAIGN else client.training
+        await asyncio.to_thread(source.finish, job)
 
     async def _escrow(self, kind: Kind, spec_hash: bytes, spec: bytes, reward: int) -> int:
         client = self._client

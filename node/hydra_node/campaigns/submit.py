@@ -19,7 +19,7 @@ from hydra_node.campaigns.scored import read_scores
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History
+from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.secrets import SecretStore
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -118,7 +118,7 @@ class Submitter:
         final = await self._history.wait_for(self._final, "the end of the scoring round", await self._patience())
         if final.name == "Failed":
             return Outcome(0, 0, 0, "the scoring round failed: the validators did not agree")
-        document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(str(final.args["evidenceCid"])))
+        document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(evidence_of(self._history, final)))
         entry = read_scores(document).of(submission)
         outcome = Outcome(len(entry.accepted), len(entry.buckets), entry.amount, entry.fault)
         self._report(
@@ -138,7 +138,7 @@ class Submitter:
         tallied = self._history.find("Tallied", jobId=self._campaign)
         if not tallied:
             return 0
-        cid = str(tallied[-1].args["evidenceCid"])
+        cid = evidence_of(self._history, tallied[-1])
         return await claim_job(self._client, self._host.ipfs, self._campaign, cid)
 
     def _remember(self, prepared: Prepared, cid: str) -> bytes:

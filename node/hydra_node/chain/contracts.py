@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hydra_node.chain.abi import load
+from hydra_node.chain.bindings.dispute_manager import DisputeManager
 from hydra_node.chain.bindings.hydra_token import HydraToken
 from hydra_node.chain.bindings.job_escrow import JobEscrow
 from hydra_node.chain.bindings.quality_rounds import QualityRounds
@@ -73,6 +74,10 @@ class ChainClient:
     @cached_property
     def rewards(self) -> RewardsDistributor:
         return self._at(RewardsDistributor)
+
+    @cached_property
+    def disputes(self) -> DisputeManager:
+        return self._at(DisputeManager)
 
     def _at(self, kind: type[C]) -> C:
         return kind(self.rpc, self.deployment.address(kind.NAME), self.sender)

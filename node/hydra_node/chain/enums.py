@@ -52,4 +52,17 @@ class RoundState(IntEnum):
     FAILED = 4
 
 
-ENUMS: Mapping[str, type[IntEnum]] = {each.__name__: each for each in (Role, Kind, State, SubmissionState, RoundState)}
+class DisputeState(IntEnum):
+    """Where a dispute stands."""
+
+    NONE = 0
+    DRAWING = 1
+    VOTING = 2
+    UPHELD = 3
+    OVERTURNED = 4
+    UNDECIDED = 5
+
+
+ENUMS: Mapping[str, type[IntEnum]] = {
+    each.__name__: each for each in (Role, Kind, State, SubmissionState, RoundState, DisputeState)
+}

@@ -63,3 +63,9 @@ class History:
             raise NotSeenOnChain(
                 f"{what} was not seen on chain in {timeout:.0f} s", remedy="check that the chain makes blocks"
             ) from None
+
+
+def evidence_of(history: History, tallied: Event) -> str:
+    """The CID of the document behind a `Tallied`: the one that its first backer named."""
+    result = {name: tallied.args[name] for name in ("roundId", "root", "total")}
+    return str(history.find("Revealed", "QualityRounds", **result)[0].args["evidenceCid"])

@@ -13,7 +13,7 @@ from typing import Any
 from hydra_node.chain.enums import Role
 from hydra_node.chain.events import Event
 
-ESCROW, STAKES, BONDS = "JobEscrow", "StakeManager", "SubmissionRegistry"
+ESCROW, STAKES, BONDS, DISPUTES = "JobEscrow", "StakeManager", "SubmissionRegistry", "DisputeManager"
 ZERO_ADDRESS = "0x" + "0" * 40
 
 
@@ -100,12 +100,20 @@ def _entries(event: Event, name_of: Callable[[str], str], bonds: Mapping[int, in
     if event.contract == BONDS and event.name in _BOND_COLUMNS:
         name = f"bonds of campaign {args['jobId']}"
         return [(name, BONDS, _BOND_COLUMNS[event.name], bonds[args["jobId"]])]
+    if event.contract == DISPUTES and event.name in _DISPUTE_COLUMNS:
+        column, amount = _DISPUTE_COLUMNS[event.name]
+        return [(f"bonds of dispute {args['disputeId']}", DISPUTES, column, int(args[amount]))]
     return []
 
 
 _ESCROW_COLUMNS = {"JobOpened": "deposited", "ToppedUp": "deposited", "Paid": "paid", "Refunded": "refunded"}
 _STAKE_COLUMNS = {"Staked": "deposited", "Withdrawn": "refunded", "Slashed": "slashed"}
 _BOND_COLUMNS = {"Committed": "deposited", "Revealed": "refunded", "Forfeited": "paid"}
+_DISPUTE_COLUMNS = {
+    "Challenged": ("deposited", "bond"),
+    "Defended": ("deposited", "bond"),
+    "BondPaid": ("paid", "amount"),
+}
 
 
 def _bond(terms: Any) -> int:

@@ -32,16 +32,14 @@ def deploy(rpc_url: str, deployment: Path, parameters: Parameters, workspace: Pa
     home = workspace / "brownie-home"
     chain_id = Rpc(rpc_url).chain_id
     file = workspace / "deployment-parameters.json"
-    file.write_text(
-        json.dumps(
-            {
-                "supply": parameters.supply,
-                "thawSeconds": parameters.thaw_seconds,
-                "activationSeconds": parameters.activation_seconds,
-            }
-        ),
-        encoding="utf-8",
-    )
+    wanted = {
+        "supply": parameters.supply,
+        "thawSeconds": parameters.thaw_seconds,
+        "activationSeconds": parameters.activation_seconds,
+        "disputeBond": parameters.dispute_bond,
+        "disputeSeconds": parameters.dispute_seconds,
+    }
+    file.write_text(json.dumps(wanted), encoding="utf-8")
     environment = {**os.environ, "HOME": str(home.resolve())}
     prepare = [sys.executable, str(root / "scripts" / "brownie_home.py"), "--home", str(home.resolve())]
     _run([*prepare, "--url", rpc_url, "--chain-id", str(chain_id)], root, dict(os.environ))

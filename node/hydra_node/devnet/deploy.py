@@ -41,13 +41,16 @@ class BadPlan(HydraError):
 class Parameters:
     """What a deployment decides: token supply in wei, waiting times in seconds of chain time.
 
-    `treasury` receives the whole supply; None: the deployer.
+    `treasury` receives the whole supply and `guardian` may pause entry; None: the deployer.
     """
 
     supply: int = 1_000_000_000 * HYDRA
     thaw_seconds: int = 30
     activation_seconds: int = 0
+    dispute_bond: int = 50 * HYDRA
+    dispute_seconds: int = 60
     treasury: str | None = None
+    guardian: str | None = None
 
     def values(self, deployer: str) -> dict[str, Any]:
         """By the names of the plan."""
@@ -56,6 +59,9 @@ class Parameters:
             "supply": self.supply,
             "thawSeconds": self.thaw_seconds,
             "activationSeconds": self.activation_seconds,
+            "disputeBond": self.dispute_bond,
+            "disputeSeconds": self.dispute_seconds,
+            "guardian": self.guardian or deployer,
             "admin": deployer,
         }
 

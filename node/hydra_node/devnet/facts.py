@@ -13,7 +13,7 @@ from hydra_node.campaigns.scored import read_scores
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, Role
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History
+from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.rpc import Rpc
 from hydra_node.collective import record as records
 from hydra_node.collective.record import StepRecord
@@ -65,7 +65,9 @@ class Sources:
         found = self.history.find(event_name, jobId=job)
         if not found:
             raise FactMissing(f"job {job} has no {event_name} on chain")
-        return self.ipfs.get_node(Cid.parse(str(found[-1].args["evidenceCid"])))
+        newest = found[-1]
+        cid = evidence_of(self.history, newest) if event_name == "Tallied" else str(newest.args["evidenceCid"])
+        return self.ipfs.get_node(Cid.parse(cid))
 
     def paid(self, address: str) -> int:
         """All that the escrows paid to an address, in wei."""

@@ -104,7 +104,7 @@ class _Parts:
         sources = self._sources
         events = sources.history.all()
         client = sources.client
-        pots = (client.escrow, client.stakes, client.submissions)
+        pots = (client.escrow, client.stakes, client.submissions, client.disputes)
         held = {contract.NAME: client.token.balance_of(contract.address) for contract in pots}
         book = books.accounts(events, sources.name_of)
         return books.to_report(book, held, client.token.total_supply(), events)

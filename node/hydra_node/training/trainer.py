@@ -249,7 +249,7 @@ class Trainer:
         return roster(self._history.all(), job_id, self._client.deployment.chain_id, self._registry)
 
     def _ended(self, job_id: int) -> list[Event]:
-        wanted = (State.SETTLED, State.REFUNDED)
+        wanted = (State.CHALLENGE, State.REFUNDED)
         return [e for e in self._history.find("StateChanged", jobId=job_id) if e.args["state"] in wanted]
 
     async def _finish(self, job: Job, workload: TrainingWorkload, poster: SegmentPoster) -> None:

@@ -151,7 +151,7 @@ async def test_honest_trainers_are_paid_and_the_cheat_is_banned(world: World) ->
         assert not history.find("RoundSettled", jobId=job_id)[1].args["last"], "the second one could still post"
         await eventually(lambda: settled(2), "the last settlement", 90, validators[0])
         assert history.find("RoundSettled", jobId=job_id)[2].args["last"]
-        assert sponsor.escrow.job(job_id).state == State.SETTLED
+        assert sponsor.escrow.job(job_id).state == State.CHALLENGE
 
         paid = [await claim_everything(client, host.ipfs) for client in clients]
         # Eight samples a step from each of three, then twelve from each of two.

@@ -14,7 +14,7 @@ from hydra_node.campaigns.sponsor import Sponsor, read_reference
 from hydra_node.campaigns.submit import Submitter, prepare
 from hydra_node.chain.bindings.structs import CampaignTerms
 from hydra_node.chain.enums import Role, State
-from hydra_node.chain.history import History
+from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.secrets import SecretStore
 from hydra_node.p2p.host import Host
 from hydra_node.storage.cid import Cid
@@ -80,7 +80,7 @@ async def test_a_campaign_is_scored_and_paid(world: World) -> None:
 
         await eventually(tallied, "the tally", 150, honest[1])
         final = history.find("Tallied", jobId=campaign)[0]
-        document = await asyncio.to_thread(host.ipfs.get_node, Cid.parse(str(final.args["evidenceCid"])))
+        document = await asyncio.to_thread(host.ipfs.get_node, Cid.parse(evidence_of(history, final)))
         report = verify(document, bytes(final.args["root"]), int(final.args["total"]))
         scores = {entry.id: [bool(b) for b in entry.buckets] for entry in report.submissions}
         assert sum(scores[submissions[0]]) >= 0.9 * 120
@@ -91,7 +91,7 @@ async def test_a_campaign_is_scored_and_paid(world: World) -> None:
                   for v in world.validators}  # fmt: skip
         assert stakes == {"validator-a": 300 * HYDRA, "validator-b": 300 * HYDRA, "validator-c": 260 * HYDRA}
         assert (await copier.wait_for("reveal_refused"))["error"] == "CommitmentMismatch"
-        assert sponsor_client.escrow.job(campaign).state == State.SETTLED
+        assert sponsor_client.escrow.job(campaign).state == State.CHALLENGE
         revealed = {str(e.args["validator"]) for e in history.find("Revealed", "QualityRounds")}
         assert revealed == {world.client(name).address for name in NAMES[3:5]}, "the killed one revealed too"
         assert len(honest[0].events("scored")) == 1, "what was committed before the crash was not computed again"

@@ -10,6 +10,7 @@ import contextlib
 
 from hydra_node.chain.bindings.structs import TrainingTerms
 from hydra_node.chain.contract import NoWallet
+from hydra_node.chain.enums import State
 from hydra_node.chain.events import Event
 from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.rewards import NO_ROOT, RewardTree
@@ -62,13 +63,24 @@ class AuditAgent:
 
     async def _follow(self, job_id: int) -> None:
         pause = RETRY_SECONDS
-        while True:
+        while not self._is_over(job_id):
             try:
-                return await JobAudit(self._watch, self._ipfs, self._report, job_id).run()
+                await self._audit(job_id)
+                continue
             except HydraError as error:
                 self._report("audit_failed", str(error), {"job": job_id})
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+
+    async def _audit(self, job_id: int) -> None:
+        """Attest every round; a dispute may take even the last one back, which is then attested anew."""
+        audit = JobAudit(self._watch, self._ipfs, self._report, job_id)
+        await audit.run()
+        await self._watch.until(lambda: self._is_over(job_id) or not audit.ended() or None, "the job's end")
+
+    def _is_over(self, job_id: int) -> bool:
+        states = self._watch.find("StateChanged", "JobEscrow", jobId=job_id)
+        return any(event.args["state"] in {State.SETTLED, State.REFUNDED} for event in states)
 
 
 class JobAudit:
@@ -88,8 +100,8 @@ class JobAudit:
         """Attest every round until the job is settled."""
         terms = await asyncio.to_thread(self._client.training.terms, self._job_id)
         # Nothing is loaded before there is something to audit.
-        await self._watch.until(lambda: self._windows(terms) or self._ended() or None, "a posted segment")
-        if self._ended():
+        await self._watch.until(lambda: self._windows(terms) or self.ended() or None, "a posted segment")
+        if self.ended():
             return
         job = await asyncio.to_thread(load, self._client, self._ipfs, self._job_id)
         deployment = self._client.deployment
@@ -119,9 +131,19 @@ class JobAudit:
             await asyncio.gather(*(evidence.prefetch(post) for post in posts))
 
     def _settled(self) -> list[Event]:
-        return self._watch.find("RoundSettled", "TrainingRegistry", jobId=self._job_id)
+        """The settlements that stand, in order: a dispute takes its round back out, to be attested anew."""
+        standing: list[Event] = []
+        for event in self._watch.all("RoundSettled", "RoundReopened"):
+            if event.args["jobId"] != self._job_id:
+                continue
+            if event.name == "RoundSettled":
+                standing.append(event)
+            else:
+                standing.pop()
+        return standing
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
+        """Whether the last round is settled, and stands."""
         return any(event.args["last"] for event in self._settled())
 
     def _windows(self, terms: TrainingTerms) -> list[Window]:
@@ -142,7 +164,7 @@ class JobAudit:
         """The next round to settle, once its posts are all in; None when the job is settled."""
 
         def seek() -> Window | bool | None:
-            if self._ended():
+            if self.ended():
                 return False
             patience = LATE_POSTS * terms.post_seconds
             return due(
@@ -192,7 +214,7 @@ class JobAudit:
         try:
             await asyncio.to_thread(self._sender.send, call)
         except Reverted as error:
-            if error.error_name not in {"WrongRound", "NotRunning"}:
+            if error.error_name not in {"WrongRound", "NotRunning", "RootDisputed"}:
                 raise
             return False
         fields = {"job": self._job_id, "round": number, "root": tree.root.hex(), "total_wei": tree.total}

@@ -21,6 +21,9 @@ class QualityRounds(Contract):
     def default_admin_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("DEFAULT_ADMIN_ROLE()", at=at))
 
+    def disputes_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("DISPUTES_ROLE()", at=at))
+
     def max_committee(self, *, at: int | None = None) -> int:
         return cast(int, self._view("MAX_COMMITTEE()", at=at))
 
@@ -67,6 +70,9 @@ class QualityRounds(Contract):
     def escrow(self, *, at: int | None = None) -> str:
         return cast(str, self._view("escrow()", at=at))
 
+    def finish(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("finish(uint256)", job_id, timeout=timeout)
+
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
@@ -76,8 +82,14 @@ class QualityRounds(Contract):
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
 
+    def judges(self, job_id: int, *, at: int | None = None) -> list[str]:
+        return cast("list[str]", self._view("judges(uint256)", job_id, at=at))
+
     def open_round(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("openRound(uint256)", job_id, timeout=timeout)
+
+    def overturn(self, job_id: int, wrong: bool, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("overturn(uint256,bool)", job_id, wrong, timeout=timeout)
 
     def registry(self, *, at: int | None = None) -> str:
         return cast(str, self._view("registry()", at=at))

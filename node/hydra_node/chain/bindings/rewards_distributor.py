@@ -28,6 +28,9 @@ class RewardsDistributor(Contract):
     def default_admin_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("DEFAULT_ADMIN_ROLE()", at=at))
 
+    def disputes_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("DISPUTES_ROLE()", at=at))
+
     def publisher_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("PUBLISHER_ROLE()", at=at))
 
@@ -81,8 +84,17 @@ class RewardsDistributor(Contract):
     def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
 
+    def resume(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("resume(uint256)", job_id, timeout=timeout)
+
+    def revoke(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revoke(uint256)", job_id, timeout=timeout)
+
     def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
 
     def supports_interface(self, interface_id: bytes, *, at: int | None = None) -> bool:
         return cast(bool, self._view("supportsInterface(bytes4)", interface_id, at=at))
+
+    def suspend(self, job_id: int, root: bytes, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("suspend(uint256,bytes32)", job_id, root, timeout=timeout)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from hydra_node.chain.bindings import structs
 from hydra_node.chain.contract import Contract
 from hydra_node.chain.enums import Role
 from hydra_node.chain.transactions import TIMEOUT, Receipt
@@ -26,6 +27,9 @@ class StakeManager(Contract):
 
     def default_admin_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("DEFAULT_ADMIN_ROLE()", at=at))
+
+    def guardian_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("GUARDIAN_ROLE()", at=at))
 
     def locker_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("LOCKER_ROLE()", at=at))
@@ -57,6 +61,12 @@ class StakeManager(Contract):
     def operators(self, role: Role, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("operators(uint8)", role, at=at))
 
+    def pause(self, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pause()", timeout=timeout)
+
+    def paused(self, *, at: int | None = None) -> bool:
+        return cast(bool, self._view("paused()", at=at))
+
     def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
 
@@ -75,6 +85,22 @@ class StakeManager(Contract):
     def stake_of(self, role: Role, operator: str, *, at: int | None = None) -> int:
         return cast(int, self._view("stakeOf(uint8,address)", role, operator, at=at))
 
+    def stake_with_permit(
+        self,
+        role: Role,
+        amount: int,
+        permit: structs.Permit,
+        *,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send(
+            "stakeWithPermit(uint8,uint256,(uint256,uint256,uint8,bytes32,bytes32))",
+            role,
+            amount,
+            permit,
+            timeout=timeout,
+        )
+
     def supports_interface(self, interface_id: bytes, *, at: int | None = None) -> bool:
         return cast(bool, self._view("supportsInterface(bytes4)", interface_id, at=at))
 
@@ -87,8 +113,11 @@ class StakeManager(Contract):
     def token(self, *, at: int | None = None) -> str:
         return cast(str, self._view("token()", at=at))
 
-    def total_staked(self, value0: Role, *, at: int | None = None) -> int:
-        return cast(int, self._view("totalStaked(uint8)", value0, at=at))
+    def total_staked(self, role: Role, *, at: int | None = None) -> int:
+        return cast(int, self._view("totalStaked(uint8)", role, at=at))
+
+    def unpause(self, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("unpause()", timeout=timeout)
 
     def withdraw(self, role: Role, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("withdraw(uint8)", role, timeout=timeout)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hydra_node.chain.enums import Kind, RoundState, State, SubmissionState
+from hydra_node.chain.enums import DisputeState, Kind, RoundState, State, SubmissionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,26 @@ class CampaignTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class Dispute:
+    """The struct Dispute."""
+
+    job_id: int
+    root: bytes
+    challenger: str
+    defender: str
+    state: DisputeState
+    everyone: bool
+    answer_end: int
+    vote_end: int
+    anchor: int
+    jurors: int
+    voted: int
+    weight: int
+    upholding: int
+    overturning: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The struct Job."""
 
@@ -59,6 +79,17 @@ class Job:
     reserved: int
     paid: int
     refunded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The struct Permit."""
+
+    value: int
+    deadline: int
+    v: int
+    r: bytes
+    s: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +134,9 @@ STRUCTS: Mapping[str, type[Any]] = {
     "Ballot": Ballot,
     "Campaign": Campaign,
     "CampaignTerms": CampaignTerms,
+    "Dispute": Dispute,
     "Job": Job,
+    "Permit": Permit,
     "Round": Round,
     "Submission": Submission,
     "TrainingTerms": TrainingTerms,

@@ -21,6 +21,9 @@ class SubmissionRegistry(Contract):
     def default_admin_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("DEFAULT_ADMIN_ROLE()", at=at))
 
+    def guardian_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("GUARDIAN_ROLE()", at=at))
+
     def max_submissions(self, *, at: int | None = None) -> int:
         return cast(int, self._view("MAX_SUBMISSIONS()", at=at))
 
@@ -117,6 +120,9 @@ class SubmissionRegistry(Contract):
 
     def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+
+    def set_paused(self, job_id: int, paused: bool, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("setPaused(uint256,bool)", job_id, paused, timeout=timeout)
 
     def submission(self, submission_id: int, *, at: int | None = None) -> structs.Submission:
         return cast("structs.Submission", self._view("submission(uint256)", submission_id, at=at))

@@ -22,6 +22,12 @@ class TrainingRegistry(Contract):
     def default_admin_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("DEFAULT_ADMIN_ROLE()", at=at))
 
+    def disputes_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("DISPUTES_ROLE()", at=at))
+
+    def guardian_role(self, *, at: int | None = None) -> bytes:
+        return cast(bytes, self._view("GUARDIAN_ROLE()", at=at))
+
     def max_cheats(self, *, at: int | None = None) -> int:
         return cast(int, self._view("MAX_CHEATS()", at=at))
 
@@ -64,6 +70,9 @@ class TrainingRegistry(Contract):
     def escrow(self, *, at: int | None = None) -> str:
         return cast(str, self._view("escrow()", at=at))
 
+    def finish(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("finish(uint256)", job_id, timeout=timeout)
+
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
@@ -79,6 +88,9 @@ class TrainingRegistry(Contract):
     def join(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("join(uint256)", job_id, timeout=timeout)
 
+    def judges(self, value0: int, *, at: int | None = None) -> list[str]:
+        return cast("list[str]", self._view("judges(uint256)", value0, at=at))
+
     def open_training(self, job_id: int, terms: structs.TrainingTerms, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send(
             "openTraining(uint256,(uint256,uint256,uint256,uint256,uint32,uint32,uint32))",
@@ -86,6 +98,15 @@ class TrainingRegistry(Contract):
             terms,
             timeout=timeout,
         )
+
+    def overturn(self, job_id: int, wrong: bool, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("overturn(uint256,bool)", job_id, wrong, timeout=timeout)
+
+    def pause(self, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pause()", timeout=timeout)
+
+    def paused(self, *, at: int | None = None) -> bool:
+        return cast(bool, self._view("paused()", at=at))
 
     def peer_of(self, value0: str, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("peerOf(address)", value0, at=at))
@@ -116,8 +137,8 @@ class TrainingRegistry(Contract):
     def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
         return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
 
-    def settled_rounds(self, value0: int, *, at: int | None = None) -> int:
-        return cast(int, self._view("settledRounds(uint256)", value0, at=at))
+    def settled_rounds(self, job_id: int, *, at: int | None = None) -> int:
+        return cast(int, self._view("settledRounds(uint256)", job_id, at=at))
 
     def stakes(self, *, at: int | None = None) -> str:
         return cast(str, self._view("stakes()", at=at))
@@ -133,6 +154,9 @@ class TrainingRegistry(Contract):
 
     def trainers(self, job_id: int, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("trainers(uint256)", job_id, at=at))
+
+    def unpause(self, *, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("unpause()", timeout=timeout)
 
     def wallet_of(self, value0: bytes, *, at: int | None = None) -> str:
         return cast(str, self._view("walletOf(bytes32)", value0, at=at))
