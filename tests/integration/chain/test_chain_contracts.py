@@ -170,6 +170,7 @@ def test_the_client_has_every_contract(network: Network) -> None:
             client.quality,
             client.training,
             client.rewards,
+            client.disputes,
         )
     }
     assert reached == set(names())
