@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from hydra_node.commands import campaign, data, demo, devnet, job, money, serve, train, wallet
-from hydra_node.errors import HydraError
+from hydra_node.commands import campaign, data, demo, devnet, entry, job, money, serve, train, wallet
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    # Plain help: the other form cuts names of options on a narrow terminal.
+    rich_markup_mode=None,
     help="Train a model together with people you do not have to trust; be paid for what was verified.",
 )
 app.command("demo")(demo.demo)
@@ -29,10 +28,11 @@ app.command("balance")(money.balance)
 app.command("stake-and-train")(train.stake_and_train)
 
 
+@app.callback()
+def top(*, version: entry.VersionOption = False) -> None:
+    """Train a model together with people you do not have to trust; be paid for what was verified."""
+
+
 def main() -> None:
-    """Run the command line; a HydraError becomes one line on standard error and exit status 2."""
-    try:
-        app()
-    except HydraError as error:
-        sys.stderr.write(f"hydra-node: {error}\n")
-        sys.exit(2)
+    """Run the command line."""
+    entry.run(app, "hydra-node")

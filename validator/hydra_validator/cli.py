@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hydra_node.commands import entry
 from hydra_node.commands.options import (
     BootstrapOption,
     DataDirOption,
@@ -19,18 +18,21 @@ from hydra_node.commands.options import (
     PasswordFileOption,
     RpcOption,
     WalletOption,
+    YesOption,
 )
-from hydra_node.errors import HydraError
 
 if TYPE_CHECKING:
+    from hydra_node.chain.contracts import ChainClient
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.commands.output import Output
+    from hydra_validator.validator import ValidatorOptions
     from hydra_validator.watch import Report
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Score data campaigns and audit training jobs, for fees.",
 )
 
@@ -42,7 +44,7 @@ class Adversary(StrEnum):
 
 
 @app.callback()
-def top() -> None:
+def top(*, version: entry.VersionOption = False) -> None:
     """Score data campaigns and audit training jobs, for fees."""
 
 
@@ -64,21 +66,31 @@ def run(
     data_dir: DataDirOption = None,
     bootstrap: BootstrapOption = [],  # noqa: B006  as above
     listen: ListenOption = "127.0.0.1:0",
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score every campaign and audit every training job until stopped. May be stopped and started at any time.
 
     Example: hydra-validator run --wallet me --stake "300 HYDRA"
     """
-    from hydra_node.chain.amounts import parse_hydra
+    from hydra_node.chain.amounts import format_hydra
     from hydra_node.commands import session
+    from hydra_node.commands.confirm import confirm
+    from hydra_node.commands.money import positive_amount
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.commands.output import Output
 
-    wei = parse_hydra(stake) if stake else 0
+    wei = positive_amount(stake) if stake else 0
     behaviour = adversary.value if adversary else ""
     node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
-    session.run(_serve(node, wei, frozenset(campaign), behaviour, _reporter(Output(as_json))))
+    client = node.client()
+    if wei:
+        confirm(f"Stake up to {format_hydra(wei)} from {client.address}?", yes=yes, as_json=as_json)
+    # scikit-learn takes seconds to load: what is wrong with wallet or chain is said before
+    from hydra_validator.validator import ValidatorOptions
+
+    options = ValidatorOptions(wei, frozenset(campaign), behaviour)
+    session.run(_serve(node, client, options, _reporter(Output(as_json))))
 
 
 def _reporter(output: Output) -> Report:
@@ -86,12 +98,9 @@ def _reporter(output: Output) -> Report:
     return lambda kind, text, fields: output.event(kind, text, **{"message": text, **fields})
 
 
-async def _serve(node: NodeOptions, stake: int, campaigns: frozenset[int], adversary: str, report: Report) -> None:
-    client = await asyncio.to_thread(node.client)
-    # scikit-learn takes seconds to load: what is wrong with wallet or chain is said before
-    from hydra_validator.validator import Validator, ValidatorOptions
+async def _serve(node: NodeOptions, client: ChainClient, options: ValidatorOptions, report: Report) -> None:
+    from hydra_validator.validator import Validator
 
-    options = ValidatorOptions(stake, campaigns, adversary)
     async with node.host() as host:
         facts = {"address": client.address, "peer": str(host.peer_id), "listen": str(host.address)}
         report("validator_started", f"validator {client.address} at {host.address}", facts)
@@ -99,9 +108,5 @@ async def _serve(node: NodeOptions, stake: int, campaigns: frozenset[int], adver
 
 
 def main() -> None:
-    """Run the command line; a HydraError becomes one line on standard error and exit status 2."""
-    try:
-        app()
-    except HydraError as error:
-        sys.stderr.write(f"hydra-validator: {error}\n")
-        sys.exit(2)
+    """Run the command line."""
+    entry.run(app, "hydra-validator")

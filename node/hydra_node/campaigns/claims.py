@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hydra_node.chain.clock import wait_until
 from hydra_node.chain.history import History, evidence_of
-from hydra_node.chain.rewards import NO_ROOT, RewardTree, claim
+from hydra_node.chain.rewards import NO_ROOT, BadRewards, RewardTree, claim
 from hydra_node.storage.cid import Cid
+from hydra_node.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from hydra_node.chain.contracts import ChainClient
@@ -39,7 +42,7 @@ async def claim_job(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: str
     if tree is None:
         return 0
     _root, _total, active_at = await asyncio.to_thread(client.rewards.current, job_id)
-    await asyncio.to_thread(wait_until, client.rpc, active_at, ACTIVATION_TIMEOUT)
+    await wait_until(client.rpc, active_at, ACTIVATION_TIMEOUT)
     return await asyncio.to_thread(claim, client, tree, client.address)
 
 
@@ -49,3 +52,27 @@ async def claim_everything(client: ChainClient, ipfs: IpfsClient) -> dict[int, i
     await asyncio.to_thread(history.refresh)
     paid = {job: await claim_job(client, ipfs, job, cid) for job, cid in newest_documents(history).items()}
     return {job: amount for job, amount in paid.items() if amount}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimable:
+    """What an account can claim, in wei by job, and the jobs whose document no peer serves now."""
+
+    amounts: Mapping[int, int]
+    unreadable: tuple[int, ...]
+
+
+async def claimable(client: ChainClient, ipfs: IpfsClient, account: str, documents: Mapping[int, str]) -> Claimable:
+    """What the newest published documents give `account` beyond what it has claimed, active or not."""
+    amounts, unreadable = {}, []
+    for job, cid in documents.items():
+        try:
+            tree = await reward_tree(client, ipfs, job, cid)
+        except (StorageError, BadRewards):
+            unreadable.append(job)
+            continue
+        reward = tree.reward_of(account) if tree else None
+        if reward is not None:
+            claimed = await asyncio.to_thread(client.rewards.claimed, job, account)
+            amounts[job] = max(0, reward.cumulative - claimed)
+    return Claimable(amounts, tuple(unreadable))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,7 +26,9 @@ class ItemSchema(BaseModel):
 
     dtype: Literal["u1", "f4"]
     shape: tuple[int, ...] = Field(min_length=1, max_length=4)
-    scale: float = Field(gt=0, description="features are divided by this before training and scoring")
+    scale: float = Field(
+        gt=0, allow_inf_nan=False, description="features are divided by this before training and scoring"
+    )
     classes: int = Field(ge=2, le=100_000)
 
 
@@ -59,9 +63,21 @@ class CampaignPolicy(BaseModel):
             raise BadPolicy(f"the policy has {len(data)} bytes", expected=f"at most {MAX_POLICY_BYTES}")
         if digest is not None and hashlib.sha256(data).digest() != digest:
             raise BadPolicy("the policy's bytes differ from the hash on chain", remedy="ask its sponsor")
-        try:
+        with _malformed_is_bad():
             return cls.model_validate_json(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise BadPolicy(f"the policy is malformed at {where or 'its start'}: {first['msg']}") from error
+
+    @classmethod
+    def checked(cls, **fields: Any) -> CampaignPolicy:
+        """A policy of these fields (those of `item_schema` as a dict). Raises BadPolicy, which names the field."""
+        with _malformed_is_bad():
+            return cls.model_validate(fields)
+
+
+@contextmanager
+def _malformed_is_bad() -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadPolicy(f"the policy is malformed at {where or 'its start'}: {first['msg']}") from error

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra_node.campaigns.claims import ACTIVATION_TIMEOUT
 from hydra_node.campaigns.policy import CampaignPolicy, ItemSchema
+from hydra_node.campaigns.refund import refund, refunded
 from hydra_node.campaigns.scored import ScoredSubmission, Scores, read_scores
+from hydra_node.campaigns.terms import EXIT_SECONDS, check_campaign, check_training, windows
+from hydra_node.chain import actions
 from hydra_node.chain.bindings.structs import CampaignTerms, TrainingTerms
-from hydra_node.chain.clock import chain_time, wait_until
+from hydra_node.chain.clock import chain_time
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, State
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History, evidence_of
+from hydra_node.chain.history import POLL_SECONDS, History, NotSeenOnChain, evidence_of
 from hydra_node.chain.rewards import RewardTree
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -23,7 +27,6 @@ from hydra_node.storage import dataset, items, tables
 from hydra_node.storage.cid import Cid
 
 Reporter = Callable[[str, str, dict[str, Any]], None]
-EXIT_SECONDS = 7 * 24 * 3600
 GRACE_SECONDS = 120.0
 
 
@@ -31,11 +34,14 @@ class CampaignFailed(HydraError):
     """A campaign ended without an accepted dataset."""
 
 
+class OpeningFailed(HydraError):
+    """A reward is in escrow, but what it is for could not be opened."""
+
+
 def read_reference(path: Path, schema: ItemSchema) -> bytes:
-    """The sponsor's clean reference set, packed like a submission. Raises UnreadableFile, MalformedSubmission."""
-    table = tables.read_file(path)
+    """The sponsor's clean reference set, packed like a submission. Raises UnreadableFile, which names the file."""
     own = items.Schema.of(schema)
-    return items.pack(own, items.from_arrays(own, table.features, table.labels))
+    return items.pack(own, items.from_table(own, tables.read_file(path), path))
 
 
 class Sponsor:
@@ -52,18 +58,31 @@ class Sponsor:
         return await asyncio.to_thread(self._host.ipfs.add, data)
 
     async def open_campaign(self, policy: CampaignPolicy, reward: int, terms: CampaignTerms) -> int:
-        """Escrow `reward` wei and open the campaign; its number. Contributors may commit from now on."""
+        """Escrow `reward` wei and open the campaign; its number. Contributors may commit from now on.
+
+        Raises BadTerms, BadArgument before any money moves.
+        """
         client = self._client
-        job = await self._escrow(Kind.CAMPAIGN, policy.digest(), policy.to_bytes(), reward)
-        await asyncio.to_thread(client.submissions.open_campaign, job, terms)
+        await asyncio.to_thread(check_campaign, client, terms, reward)
+        job = await self._escrow(Kind.CAMPAIGN, policy.digest(), policy.to_bytes(), reward, windows(terms))
+        with self._escrowed(job, "campaign"):
+            await asyncio.to_thread(client.submissions.open_campaign, job, terms)
         fields = {"campaign": job, "reward_wei": reward, "reference": policy.reference}
         self._report("campaign_created", f"campaign {job} is open", fields)
         return job
 
-    async def open_job(self, spec: bytes, spec_hash: bytes, reward: int, terms: TrainingTerms) -> int:
-        """Escrow `reward` wei and open the training job of `spec`; its number."""
-        job = await self._escrow(Kind.TRAINING, spec_hash, spec, reward)
-        await asyncio.to_thread(self._client.training.open_training, job, terms)
+    async def open_job(
+        self, spec: bytes, spec_hash: bytes, reward: int, terms: TrainingTerms, samples_per_step: int
+    ) -> int:
+        """Escrow `reward` wei and open the training job of `spec`; its number.
+
+        Raises BadTerms, BadArgument before any money moves.
+        """
+        client = self._client
+        await asyncio.to_thread(check_training, client, terms, reward, terms.steps * samples_per_step)
+        job = await self._escrow(Kind.TRAINING, spec_hash, spec, reward, 0)
+        with self._escrowed(job, "job"):
+            await asyncio.to_thread(client.training.open_training, job, terms)
         self._report("job_created", f"training job {job} is open", {"job": job, "reward_wei": reward})
         return job
 
@@ -72,12 +91,9 @@ class Sponsor:
 
         Raises CampaignFailed when the validators did not agree, or nothing was accepted.
         """
-        patience = await self._campaign_seconds(campaign)
-        final = await self._history.wait_for(lambda h: _final(h, campaign), "the end of the scoring round", patience)
+        final = await self._final(campaign)
         if final.name == "Failed":
-            raise CampaignFailed(
-                f"campaign {campaign}: the validators did not agree", remedy="the reward can be refunded"
-            )
+            raise CampaignFailed(f"campaign {campaign}: the validators did not agree", remedy=_refund_hint(campaign))
         document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(evidence_of(self._history, final)))
         RewardTree.from_document(campaign, document, bytes(final.args["root"]))
         manifest = await self._manifest(campaign, read_scores(document))
@@ -99,38 +115,61 @@ class Sponsor:
         return State(event.args["state"])
 
     async def refund(self, job: int) -> int:
-        """Take back what the job did not spend, once nobody can dispute its result; the wei."""
-        await self._finish(job)
-        available = await asyncio.to_thread(self._client.escrow.available, job)
-        if not available:
-            return 0
-        receipt = await asyncio.to_thread(self._client.escrow.refund, job)
-        amount = int(receipt.event("Refunded").args["amount"])
-        self._report("refunded", f"job {job}: {amount} wei refunded", {"job": job, "amount_wei": amount})
+        """Take back what the job did not spend, once nobody can dispute its result; the wei. Raises NotRefundable."""
+        amount = await refund(self._client, job)
+        if amount:
+            self._report("refunded", refunded(job, amount), {"job": job, "amount_wei": amount})
         return amount
 
-    async def _finish(self, job: int) -> None:
-        client = self._client
-        found = await asyncio.to_thread(client.escrow.job, job)
-        if found.state != State.CHALLENGE:
-            return
-        _root, _total, active_at = await asyncio.to_thread(client.rewards.current, job)
-        await asyncio.to_thread(wait_until, client.rpc, active_at, ACTIVATION_TIMEOUT)
-        source = client.quality if found.kind == Kind.CAMPAIGN else client.training
-        await asyncio.to_thread(source.finish, job)
-
-    async def _escrow(self, kind: Kind, spec_hash: bytes, spec: bytes, reward: int) -> int:
+    async def _escrow(self, kind: Kind, spec_hash: bytes, spec: bytes, reward: int, seconds: int) -> int:
         client = self._client
         cid = await self.add(spec)
-        exit_time = await asyncio.to_thread(chain_time, client.rpc) + EXIT_SECONDS
-        await asyncio.to_thread(client.token.approve, client.escrow.address, reward)
-        receipt = await asyncio.to_thread(client.escrow.open, kind, spec_hash, str(cid), reward, exit_time)
-        return int(receipt.event("JobOpened").args["jobId"])
+        exit_time = await asyncio.to_thread(chain_time, client.rpc) + seconds + EXIT_SECONDS
+        return await asyncio.to_thread(
+            partial(
+                actions.open_job,
+                client,
+                kind,
+                spec_hash=spec_hash,
+                spec_cid=str(cid),
+                amount=reward,
+                exit_time=exit_time,
+            )
+        )
 
-    async def _campaign_seconds(self, campaign: int) -> float:
-        terms = (await asyncio.to_thread(self._client.submissions.campaign, campaign)).terms
-        windows = terms.commit_seconds + terms.reveal_seconds + terms.score_commit_seconds + terms.score_reveal_seconds
-        return float(windows) + GRACE_SECONDS
+    @contextmanager
+    def _escrowed(self, job: int, noun: str) -> Iterator[None]:
+        """What fails in here leaves money in escrow: say so, and how to get it back."""
+        try:
+            yield
+        except HydraError as error:
+            remedy = f"its reward is in escrow; take it back in time with: hydra-node {noun} refund {job}"
+            raise OpeningFailed(f"{noun} {job} was not opened: {error}", remedy=remedy) from error
+
+    async def _final(self, campaign: int) -> Event:
+        """The event that ended the scoring. Raises CampaignFailed when it cannot come any more."""
+        found = await asyncio.to_thread(self._client.submissions.campaign, campaign)
+        await self._first_reveal(campaign, found.reveal_end)
+        left = max(0, found.reveal_end - await asyncio.to_thread(chain_time, self._client.rpc))
+        scoring = found.terms.score_commit_seconds + found.terms.score_reveal_seconds
+        try:
+            # Twice: a round that fails is drawn again once.
+            patience = left + 2 * (scoring + GRACE_SECONDS)
+            return await self._history.wait_for(lambda h: _final(h, campaign), "the scoring", patience)
+        except NotSeenOnChain:
+            raise CampaignFailed(
+                f"campaign {campaign}: no validators have scored it", remedy=_refund_hint(campaign)
+            ) from None
+
+    async def _first_reveal(self, campaign: int, reveal_end: int) -> None:
+        while True:
+            late = await asyncio.to_thread(chain_time, self._client.rpc) > reveal_end
+            await asyncio.to_thread(self._history.refresh)
+            if self._history.find("Revealed", "SubmissionRegistry", jobId=campaign):
+                return
+            if late:
+                raise CampaignFailed(f"campaign {campaign}: nobody submitted data", remedy=_refund_hint(campaign))
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _manifest(self, campaign: int, scores: Scores) -> dataset.Manifest:
         revealed = {
@@ -146,13 +185,17 @@ class Sponsor:
             _entry(submission, revealed[submission.id]) for submission in scores.submissions if submission.accepted
         )
         if not entries:
-            raise CampaignFailed(f"campaign {campaign}: nothing was accepted", remedy="the reward can be refunded")
+            raise CampaignFailed(f"campaign {campaign}: nothing was accepted", remedy=_refund_hint(campaign))
         return dataset.Manifest(
             schema=items.Schema.of(policy.item_schema),
             licence=" OR ".join(policy.licences),
             rule=scores.rule,
             entries=entries,
         )
+
+
+def _refund_hint(campaign: int) -> str:
+    return f"take back what it did not spend with: hydra-node campaign refund {campaign}"
 
 
 def _final(history: History, campaign: int) -> list[Event]:

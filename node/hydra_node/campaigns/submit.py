@@ -77,8 +77,7 @@ def prepare(policy: CampaignPolicy, path: Path, licence: str) -> Prepared:
             f"the campaign does not take data under {licence!r}", expected=f"one of {', '.join(policy.licences)}"
         )
     schema = items.Schema.of(policy.item_schema)
-    table = tables.read_file(path)
-    found = items.from_arrays(schema, table.features, table.labels)
+    found = items.from_table(schema, tables.read_file(path), path)
     if len(found) > policy.max_items:
         raise NotAcceptedHere(f"{path} has {len(found)} items", expected=f"at most {policy.max_items}")
     hashes = [items.item_hash(item) for item in found]
@@ -159,7 +158,10 @@ class Submitter:
         await asyncio.to_thread(self._history.refresh)
         mine = self._history.find("Committed", "SubmissionRegistry", jobId=self._campaign, commitment=commitment)
         if mine:
-            return int(mine[0].args["submissionId"])
+            submission = int(mine[0].args["submissionId"])
+            fields = {"submission": submission, "cid": cid, "items": prepared.item_count}
+            self._report("resumed", f"submission {submission} goes on where it stopped", fields)
+            return submission
         campaign = await asyncio.to_thread(client.submissions.campaign, self._campaign)
         await asyncio.to_thread(client.token.approve, client.submissions.address, campaign.terms.bond)
         receipt = await asyncio.to_thread(client.submissions.commit, self._campaign, commitment)
@@ -194,4 +196,4 @@ class Submitter:
         from hydra_node.chain.clock import chain_time, wait_until
 
         remaining = timestamp - await asyncio.to_thread(chain_time, self._client.rpc)
-        await asyncio.to_thread(wait_until, self._client.rpc, timestamp, max(0, remaining) + GRACE_SECONDS)
+        await wait_until(self._client.rpc, timestamp, max(0, remaining) + GRACE_SECONDS)

@@ -47,6 +47,15 @@ def parse_hydra(text: str) -> int:
 
 def format_hydra(wei: int) -> str:
     """ "1.5 HYDRA" for 1.5 x 10^18 wei: exact, without trailing zeros; a negative difference keeps its sign."""
+    return f"{_decimal(wei)} HYDRA"
+
+
+def format_coin(wei: int) -> str:
+    """ "0.98 ETH" for an amount of the chain's own coin, which pays for gas; exact."""
+    return f"{_decimal(wei)} ETH"
+
+
+def _decimal(wei: int) -> str:
     whole, fraction = divmod(abs(wei), WEI_PER_HYDRA)
     decimals = f".{fraction:0{DECIMALS}d}".rstrip("0").rstrip(".")
-    return f"{'-' if wei < 0 else ''}{whole}{decimals} HYDRA"
+    return f"{'-' if wei < 0 else ''}{whole}{decimals}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from datetime import UTC, datetime
 
 from hydra_node.chain.rpc import Rpc
 from hydra_node.errors import HydraError
@@ -19,18 +21,23 @@ def chain_time(rpc: Rpc) -> int:
     return int(rpc.request("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
 
-def wait_until(rpc: Rpc, timestamp: int, timeout: float) -> int:
+async def wait_until(rpc: Rpc, timestamp: int, timeout: float) -> int:
     """Wait until chain time is at least `timestamp`, at most `timeout` seconds; the chain time then.
 
-    A chain that mines only on demand stands still meanwhile. Raises `ChainTimeNotReached`.
+    A chain that mines only on demand stands still meanwhile. May be cancelled. Raises `ChainTimeNotReached`.
     """
     deadline = time.monotonic() + timeout
-    while (now := chain_time(rpc)) < timestamp:
+    while (now := await asyncio.to_thread(chain_time, rpc)) < timestamp:
         if time.monotonic() >= deadline:
             raise ChainTimeNotReached(
                 f"chain time stands at {now} after {timeout:g} s of waiting",
                 expected=f"{timestamp}, {timestamp - now} s later",
                 remedy="check that the chain makes blocks",
             )
-        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
     return now
+
+
+def moment(timestamp: int) -> str:
+    """Chain time for people: "2026-12-01 09:30:00 UTC"."""
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

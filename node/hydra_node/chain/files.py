@@ -8,10 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hydra_node.errors import HydraError
+
+
+class FolderUnusable(HydraError):
+    """A folder cannot be made where one was asked for."""
+
 
 def private_directory(path: Path) -> Path:
-    """Make `path` with mode 0700 if it is not there; an existing directory keeps its mode."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make `path` with mode 0700 if it is not there; an existing directory keeps its mode. Raises `FolderUnusable`."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderUnusable(
+            f"the folder {path} cannot be made ({error.strerror})", remedy="choose one that you may write to"
+        ) from None
     return path
 
 

@@ -7,9 +7,10 @@ by named ones that carry none of its frames.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -25,6 +26,7 @@ from hydra_node.chain.password import Password
 from hydra_node.errors import HydraError
 
 MAX_KEYSTORE = 64 * 1024
+MAX_KEY_FILE = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
@@ -173,18 +175,34 @@ class WalletStore:
     def require(self, name: str) -> WalletEntry:
         """What is known of a wallet without its password. Raises `WalletNotFound`, `BadWallet`."""
         path = self._path(name)
-        return WalletEntry(name=name, address=_address_in(_read_keystore(path)), path=path)
+        try:
+            keystore = _read_keystore(path)
+        except WalletNotFound as error:
+            known = ", ".join(entry.name for entry in self.list())
+            raise WalletNotFound(error.what, expected=f"one of {known}" if known else "", remedy=error.remedy) from None
+        return WalletEntry(name=name, address=_address_in(keystore), path=path)
+
+    def check_free(self, name: str) -> None:
+        """Raises `WalletExists` when the name is taken, `BadWallet` when it can be none."""
+        path = self._path(name)
+        if path.exists():
+            raise _taken(name, path)
 
     def list(self) -> list[WalletEntry]:
-        """The wallets of the directory by name; files that are no keystores are left out."""
+        """The wallets of the directory by name; files that are no keystores are left out: see `damaged`."""
         entries = []
-        for path in sorted(self._directory.glob("*.json")):
-            try:
-                address = _address_in(_read_keystore(path))
-            except BadWallet:
-                continue
-            entries.append(WalletEntry(name=path.stem, address=address, path=path))
+        for path in self._files():
+            with contextlib.suppress(BadWallet):
+                entries.append(WalletEntry(name=path.stem, address=_address_in(_read_keystore(path)), path=path))
         return entries
+
+    def damaged(self) -> Sequence[Path]:
+        """The files of the directory that should be keystores and are not."""
+        whole = {entry.path for entry in self.list()}
+        return [path for path in self._files() if path not in whole]
+
+    def _files(self) -> Sequence[Path]:
+        return sorted(self._directory.glob("*.json"))
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
@@ -193,9 +211,7 @@ class WalletStore:
 
     def _store(self, name: str, wallet: Wallet, password: Password) -> Wallet:
         path = self._path(name)
-        taken = WalletExists(f"the wallet {name!r} exists", remedy=f"choose another name, or move {path} away")
-        if path.exists():
-            raise taken
+        self.check_free(name)
         if not password:
             raise BadWallet("a wallet needs a password", expected="at least one character")
         kdf, work = _WORK[self._kdf]
@@ -204,8 +220,25 @@ class WalletStore:
         try:
             create_private(path, json.dumps(keystore).encode())
         except FileExistsError:
-            raise taken from None
+            raise _taken(name, path) from None
         return wallet
+
+
+def _taken(name: str, path: Path) -> WalletExists:
+    return WalletExists(f"the wallet {name!r} exists", remedy=f"choose another name, or move {path} away")
+
+
+def read_key(path: Path) -> str:
+    """The text of a file with a private key, without the white space around it. Raises `BadWallet`."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_KEY_FILE + 1)
+    except OSError as error:
+        raise BadWallet(f"the key file {path} cannot be read ({error.strerror})", remedy="check the path") from None
+    try:
+        return raw[:MAX_KEY_FILE].decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise BadWallet(f"{path} holds no private key", expected="64 hex digits as text") from None
 
 
 def _account(key: bytes | str) -> LocalAccount | None:
@@ -221,10 +254,13 @@ def _read_keystore(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_KEYSTORE + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise WalletNotFound(
-            f"there is no wallet {path.stem!r} in {path.parent}", remedy="`hydra-node wallet new` makes one"
+            f"there is no wallet {path.stem!r} in {path.parent}",
+            remedy=f"make one with: hydra-node wallet new {path.stem}",
         ) from None
+    except OSError as error:
+        raise BadWallet(f"the keystore {path} cannot be read ({error.strerror})") from None
     if len(raw) > MAX_KEYSTORE:
         raise BadWallet(f"{path} is too large for a keystore", expected=f"at most {MAX_KEYSTORE} bytes")
     try:
@@ -232,7 +268,7 @@ def _read_keystore(path: Path) -> dict[str, Any]:
     except ValueError:
         keystore = None
     if not isinstance(keystore, dict) or keystore.get("version") != 3:
-        raise BadWallet(f"{path} is not a keystore", expected="a version 3 keystore in JSON")
+        raise BadWallet(f"{path} is not a keystore, or damaged", expected="a version 3 keystore in JSON")
     return keystore
 
 

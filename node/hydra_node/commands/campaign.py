@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,9 @@ from hydra_node.commands.options import (
 )
 from hydra_node.commands.output import Output
 
-app = typer.Typer(no_args_is_help=True, help="Open data campaigns and see them.")
+app = typer.Typer(no_args_is_help=True, help="Open data campaigns, see them, and take back what they did not spend.")
+
+NumberArgument = Annotated[int, typer.Argument(min=1, help="Number of the campaign.")]
 
 
 @app.command()
@@ -65,12 +68,14 @@ def create(
 
     Example: hydra-node campaign create --reference clean.npz --reward "1000 HYDRA" --title "handwritten digits"
     """
-    from hydra_node.campaigns.policy import CampaignPolicy, ItemSchema
+    from hydra_node.campaigns.policy import CampaignPolicy
     from hydra_node.campaigns.sponsor import Sponsor, read_reference
+    from hydra_node.campaigns.terms import check_campaign
     from hydra_node.chain.amounts import format_hydra, parse_hydra
     from hydra_node.chain.bindings.structs import CampaignTerms
     from hydra_node.commands import session
-    from hydra_node.commands.money import confirm, positive_amount
+    from hydra_node.commands.confirm import confirm
+    from hydra_node.commands.money import positive_amount
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.storage import tables
 
@@ -86,30 +91,102 @@ def create(
         validator_penalty=parse_hydra(validator_penalty),
     )
     table = tables.read_file(reference)
-    small = table.features.dtype == "uint8"
-    schema = ItemSchema(dtype="u1" if small else "f4", shape=table.features.shape[1:], scale=scale, classes=classes)
-    packed = read_reference(reference, schema)
+    policy = CampaignPolicy.checked(
+        title=title,
+        item_schema={
+            "dtype": "u1" if table.features.dtype == "uint8" else "f4",
+            "shape": table.features.shape[1:],
+            "scale": scale,
+            "classes": classes,
+        },
+        reference="",
+        licences=tuple(licence),
+        consent=consent,
+        max_items=max_items,
+    )
+    packed = read_reference(reference, policy.item_schema)
     options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
     client = options.client()
-    confirm(yes, as_json, f"Escrow {format_hydra(wei)} for '{title}'?")
+    check_campaign(client, terms, wei)
+    confirm(f"Escrow {format_hydra(wei)} for '{title}'?", yes=yes, as_json=as_json)
+    output = Output(as_json)
+
+    async def main() -> None:
+        async with options.host() as host:
+            sponsor = Sponsor(host, client, output.reporter())
+            reference_cid = str(await sponsor.add(packed))
+            campaign = await sponsor.open_campaign(policy.model_copy(update={"reference": reference_cid}), wei, terms)
+            if wait:
+                await sponsor.dataset_of(campaign)
+                await sponsor.refund(campaign)
+            else:
+                output.event("not_serving", _UNSERVED.format(campaign), campaign=campaign)
+
+    session.run(main())
+
+
+_UNSERVED = (
+    "nobody can fetch the reference set while this node is down; serve it, and get the dataset, with: "
+    "hydra-node campaign wait {}"
+)
+
+
+@app.command()
+def wait(
+    number: NumberArgument,
+    wallet: WalletOption = "me",
+    rpc: RpcOption = "",
+    deployment: DeploymentOption = None,
+    keystore: KeystoreOption = None,
+    password_file: PasswordFileOption = None,
+    data_dir: DataDirOption = None,
+    bootstrap: BootstrapOption = [],
+    listen: ListenOption = "127.0.0.1:0",
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a campaign of yours: serve its reference until it is scored, build the dataset, take back the rest.
+
+    Example: hydra-node campaign wait 1
+    """
+    from hydra_node.campaigns.sponsor import Sponsor
+    from hydra_node.chain.enums import Kind
+    from hydra_node.commands import session
+    from hydra_node.commands.jobs import require_job
+    from hydra_node.commands.node_options import NodeOptions
+
+    options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
+    client = options.client()
+    require_job(client, number, Kind.CAMPAIGN)
 
     async def main() -> None:
         async with options.host() as host:
             sponsor = Sponsor(host, client, Output(as_json).reporter())
-            policy = CampaignPolicy(
-                title=title,
-                item_schema=schema,
-                reference=str(await sponsor.add(packed)),
-                licences=tuple(licence),
-                consent=consent,
-                max_items=max_items,
-            )
-            campaign = await sponsor.open_campaign(policy, wei, terms)
-            if wait:
-                await sponsor.dataset_of(campaign)
-                await sponsor.refund(campaign)
+            await sponsor.dataset_of(number)
+            await sponsor.refund(number)
 
     session.run(main())
+
+
+@app.command()
+def refund(
+    number: NumberArgument,
+    wallet: WalletOption = "me",
+    rpc: RpcOption = "",
+    deployment: DeploymentOption = None,
+    keystore: KeystoreOption = None,
+    password_file: PasswordFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back what a campaign of yours did not spend, once it is over.
+
+    Example: hydra-node campaign refund 1
+    """
+    from hydra_node.chain.enums import Kind
+    from hydra_node.commands import session
+    from hydra_node.commands.jobs import refund_job
+
+    client = session.chain(rpc, deployment, keystore=keystore, wallet=wallet, password_file=password_file)
+    refund_job(client, number, Kind.CAMPAIGN, as_json)
 
 
 @app.command("list")
@@ -126,27 +203,49 @@ def list_campaigns(rpc: RpcOption = "", deployment: DeploymentOption = None, as_
 
 @app.command()
 def show(
-    number: Annotated[int, typer.Argument(min=1, help="Number of the campaign.")],
+    number: NumberArgument,
     rpc: RpcOption = "",
     deployment: DeploymentOption = None,
+    bootstrap: BootstrapOption = [],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one campaign: its money, its windows, its submissions.
+    """Show one campaign: what it asks for, its money, its windows, its submissions.
 
     Example: hydra-node campaign show 1
     """
+    from hydra_node.campaigns.submit import fetch_policy
     from hydra_node.chain.enums import Kind
+    from hydra_node.chain.history import History
     from hydra_node.commands import session
-    from hydra_node.commands.jobs import require_job, show_job
+    from hydra_node.commands.jobs import VISIT_SECONDS, require_job, visiting_host
+    from hydra_node.errors import HydraError
 
     client = session.chain(rpc, deployment)
     facts = require_job(client, number, Kind.CAMPAIGN)
     campaign = client.submissions.campaign(number)
+    terms = campaign.terms
     facts |= {
-        "commit_end": campaign.commit_end,
-        "reveal_end": campaign.reveal_end,
-        "bond_wei": campaign.terms.bond,
+        "commit_until_at": campaign.commit_end or None,
+        "reveal_until_at": campaign.reveal_end or None,
+        "score_commit_seconds": terms.score_commit_seconds,
+        "score_reveal_seconds": terms.score_reveal_seconds,
+        "bond_wei": terms.bond,
+        "validator_fee_wei": terms.validator_fee,
+        "validator_penalty_wei": terms.validator_penalty,
         "submissions": len(client.submissions.submissions_of(number)),
         "revealed": client.submissions.revealed_count(number),
     }
-    show_job("campaign", facts, as_json)
+
+    async def main() -> None:
+        async with visiting_host(bootstrap) as host:
+            try:
+                async with asyncio.timeout(VISIT_SECONDS):
+                    policy = await fetch_policy(client, host, History(client.events), number)
+            except (HydraError, TimeoutError):
+                facts["policy"] = "nobody serves it now"
+            else:
+                facts.update(policy.model_dump(mode="json", exclude={"item_schema", "version"}))
+                facts.update(policy.item_schema.model_dump(mode="json"))
+        Output(as_json).facts("campaign", facts)
+
+    session.run(main())

@@ -56,7 +56,7 @@ def submit(
     from hydra_node.campaigns.submit import Submitter, prepare
     from hydra_node.chain.amounts import format_hydra
     from hydra_node.commands import session
-    from hydra_node.commands.money import confirm
+    from hydra_node.commands.confirm import confirm
     from hydra_node.commands.node_options import NodeOptions
     from hydra_node.storage import tables
 
@@ -75,9 +75,11 @@ def submit(
                 f"Submit {prepared.item_count} items under {licence} to '{policy.title}', "
                 f"bond {format_hydra(bond)}? You agree: {policy.consent}"
             )
-            confirm(yes, as_json, question)
+            with session.default_signals():
+                confirm(question, yes=yes, as_json=as_json)
             submission = await submitter.submit(prepared)
             if not wait:
+                output.event("not_serving", _UNSERVED, submission=submission)
                 return
             outcome = await submitter.outcome(submission)
             if claim and outcome.amount:
@@ -86,6 +88,9 @@ def submit(
             output.event("done", "", submission=submission)
 
     session.run(main())
+
+
+_UNSERVED = "nobody can fetch your data while this node is down; to serve it until it is scored: the same with --wait"
 
 
 @app.command()
@@ -100,7 +105,6 @@ def status(
 
     Example: hydra-node data status --wallet me
     """
-    from hydra_node.chain.amounts import format_hydra
     from hydra_node.chain.history import History
     from hydra_node.commands import session
 
@@ -115,7 +119,7 @@ def status(
         submission, campaign = event.args["submissionId"], event.args["jobId"]
         state = client.submissions.submission(submission)
         paid = client.rewards.claimed(campaign, address)
-        rows.append((submission, campaign, state.state.name.lower(), state.item_count, format_hydra(paid)))
+        rows.append((submission, campaign, state.state.name.lower(), state.item_count, paid))
     Output(as_json).table(
-        "submissions", ("submission", "campaign", "state", "items", "claimed"), rows, "no submissions yet"
+        "submissions", ("submission", "campaign", "state", "items", "claimed_wei"), rows, "no submissions yet"
     )

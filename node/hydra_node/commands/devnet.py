@@ -102,3 +102,25 @@ def fund(
     address = wallet_address(keystore, wallet)
     lifecycle.fund(directory or default_devnet(), address, wei)
     Output(as_json).event("funded", f"{format_hydra(wei)} sent to {address}", address=address, amount_wei=wei)
+
+
+@app.command("data")
+def sample_data(
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; made if it is not there.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="How the data is cut.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Write data to try things with: handwritten digits, cut as the demo's, one .npz file a participant.
+
+    Example: hydra-node devnet data build/digits
+    """
+    from hydra_node.chain.files import private_directory
+    from hydra_node.devnet.scenario import digits_scenario
+
+    scenario = digits_scenario(seed)
+    parts = {"reference": scenario.reference, "test": scenario.test, **scenario.contributors}
+    private_directory(folder)
+    for name, part in parts.items():
+        part.save(folder / f"{name}.npz")
+    files = [str(folder / f"{name}.npz") for name in parts]
+    Output(as_json).event("data", "\n".join(files), files=files)

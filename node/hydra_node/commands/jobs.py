@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,10 @@ from hydra_node.errors import HydraError
 if TYPE_CHECKING:
     from hydra_node.chain.contracts import ChainClient
     from hydra_node.chain.enums import Kind
+    from hydra_node.p2p.host import Host
 
+VISIT_SECONDS = 8.0
+"""How long a document is looked for that a command shows if it is there."""
 NOUN = {"CAMPAIGN": "campaign", "TRAINING": "job"}
 
 
@@ -22,18 +28,15 @@ class NoSuchJob(HydraError):
 
 def list_jobs(kind: Kind, rpc: str, deployment: Path | None, as_json: bool) -> None:
     """Print every job of a kind."""
-    from hydra_node.chain.amounts import format_hydra
-
     client = session.chain(rpc, deployment)
     rows = []
     for number in range(1, client.escrow.job_count() + 1):
         job = client.escrow.job(number)
         if job.kind == kind:
-            rows.append(
-                (number, job.state.name.lower(), format_hydra(job.deposited), format_hydra(job.paid), job.sponsor)
-            )
+            rows.append((number, job.state.name.lower(), job.deposited, job.paid, job.refunded, job.sponsor))
     noun = NOUN[kind.name]
-    Output(as_json).table(f"{noun}s", (noun, "state", "deposited", "paid", "sponsor"), rows, f"no {noun}s yet")
+    columns = (noun, "state", "deposited_wei", "paid_wei", "refunded_wei", "sponsor")
+    Output(as_json).table(f"{noun}s", columns, rows, f"no {noun}s yet; open one: hydra-node {noun} create --help")
 
 
 def require_job(client: ChainClient, number: int, kind: Kind) -> dict[str, Any]:
@@ -50,16 +53,29 @@ def require_job(client: ChainClient, number: int, kind: Kind) -> dict[str, Any]:
         "reserved_wei": job.reserved,
         "paid_wei": job.paid,
         "refunded_wei": job.refunded,
+        "refundable_at": job.exit_time,
         "spec_hash": job.spec_hash.hex(),
     }
 
 
-def show_job(noun: str, facts: dict[str, Any], as_json: bool) -> None:
-    """Print the facts of one job, amounts in tokens for people."""
-    from hydra_node.chain.amounts import format_hydra
+def refund_job(client: ChainClient, number: int, kind: Kind, as_json: bool) -> None:
+    """Take back what a job did not spend. Raises NoSuchJob, NotRefundable."""
+    from hydra_node.campaigns.refund import refund, refunded
 
-    lines = [
-        f"{name.removesuffix('_wei')}: {format_hydra(value) if name.endswith('_wei') else value}"
-        for name, value in facts.items()
-    ]
-    Output(as_json).event(noun, "\n".join(lines), **facts)
+    require_job(client, number, kind)
+
+    async def main() -> None:
+        amount = await refund(client, number)
+        Output(as_json).event("refunded", refunded(number, amount), job=number, amount_wei=amount)
+
+    session.run(main())
+
+
+@contextlib.asynccontextmanager
+async def visiting_host(bootstrap: list[str]) -> AsyncIterator[Host]:
+    """A peer for the length of one command, that keeps nothing: to read a document from the others."""
+    from hydra_node.p2p.host import Host
+
+    with tempfile.TemporaryDirectory(prefix="hydra-") as folder:
+        async with Host.start(Path(folder), bootstrap=session.bootstrap(bootstrap)) as host:
+            yield host

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hydra_node.chain.amounts import format_coin, format_hydra, parse_hydra
+from hydra_node.commands.confirm import confirm
 from hydra_node.commands.options import (
     BootstrapOption,
     DataDirOption,
@@ -49,12 +51,10 @@ def stake(
 
     Example: hydra-node stake "100 HYDRA" --role trainer
     """
-    from hydra_node.chain.amounts import format_hydra
-
     wei = positive_amount(amount)
     chosen = role_of(role)
     client = _client(rpc, deployment, keystore, wallet, password_file)
-    confirm(yes, as_json, f"Stake {format_hydra(wei)} as {role} from {client.address}?")
+    confirm(f"Stake {format_hydra(wei)} as {role} from {client.address}?", yes=yes, as_json=as_json)
     staked = add_stake(client, chosen, wei)
     Output(as_json).event(
         "staked", f"{format_hydra(staked)} now at stake as {role}", role=role, amount_wei=wei, stake_wei=staked
@@ -75,7 +75,7 @@ def unstake(
 
     Example: hydra-node unstake "100 HYDRA" ; later: hydra-node unstake
     """
-    from hydra_node.chain.amounts import format_hydra
+    from hydra_node.chain.clock import moment
 
     chosen = role_of(role)
     wei = positive_amount(amount) if amount else 0
@@ -84,7 +84,8 @@ def unstake(
     if wei:
         event = client.stakes.request_withdraw(chosen, wei).event("WithdrawRequested")
         ready = int(event.args["readyAt"])
-        text = f"{format_hydra(wei)} thaw until chain time {ready}; then run: hydra-node unstake --role {role}"
+        then = f"hydra-node unstake --role {role} --wallet {wallet}"
+        text = f"{format_hydra(wei)} thaw until {moment(ready)}; then run: {then}"
         output.event("unstaking", text, role=role, amount_wei=wei, ready_at=ready)
         return
     paid = int(client.stakes.withdraw(chosen).event("Withdrawn").args["amount"])
@@ -96,27 +97,55 @@ def balance(
     rpc: RpcOption = "",
     deployment: DeploymentOption = None,
     keystore: KeystoreOption = None,
+    bootstrap: BootstrapOption = [],
     as_json: JsonOption = False,
 ) -> None:
     """Show an account's tokens, stakes and what it can claim. Needs no password.
 
     Example: hydra-node balance --wallet me
     """
-    from hydra_node.chain.amounts import format_hydra
+    from hydra_node.campaigns.claims import Claimable, claimable, newest_documents
+    from hydra_node.chain.clock import moment
     from hydra_node.chain.enums import Role
+    from hydra_node.chain.history import History
     from hydra_node.commands import session
+    from hydra_node.commands.jobs import visiting_host
     from hydra_node.commands.options import wallet_address
 
     address = wallet_address(keystore, wallet)
     client = session.chain(rpc, deployment)
-    tokens = client.token.balance_of(address)
-    stakes = {role.name.lower(): client.stakes.stake_of(role, address) for role in Role}
-    thawing = {role.name.lower(): client.stakes.thawing_of(role, address)[0] for role in Role}
-    text = f"{address}: {format_hydra(tokens)}" + "".join(
-        f"; {format_hydra(amount)} at stake as {role}" for role, amount in stakes.items() if amount
-    )
-    text += "".join(f"; {format_hydra(amount)} thawing as {role}" for role, amount in thawing.items() if amount)
-    Output(as_json).event("balance", text, address=address, tokens_wei=tokens, stake_wei=stakes, thawing_wei=thawing)
+    facts: dict[str, Any] = {"address": address, "tokens_wei": client.token.balance_of(address)}
+    facts["gas_wei"] = int(client.rpc.request("eth_getBalance", address, "latest"), 16)
+    facts["stake_wei"] = {role.name.lower(): client.stakes.stake_of(role, address) for role in Role}
+    thawing = {role.name.lower(): client.stakes.thawing_of(role, address) for role in Role}
+    facts["thawing_wei"] = {role: amount for role, (amount, _ready_at) in thawing.items()}
+    lines = [f"{address}: {format_hydra(facts['tokens_wei'])}, and {format_coin(facts['gas_wei'])} for gas"]
+    lines += [f"{format_hydra(amount)} at stake as {role}" for role, amount in facts["stake_wei"].items() if amount]
+    lines += [
+        f"{format_hydra(amount)} thawing as {role} until {moment(ready_at)}"
+        for role, (amount, ready_at) in thawing.items()
+        if amount
+    ]
+
+    history = History(client.events)
+    history.refresh()
+    documents = newest_documents(history)
+
+    async def main() -> None:
+        found = Claimable({}, ())
+        if documents:
+            async with visiting_host(bootstrap) as host:
+                found = await claimable(client, host.ipfs, address, documents)
+        facts["claimable_wei"] = sum(found.amounts.values())
+        facts["unreadable_jobs"] = list(found.unreadable)
+        if facts["claimable_wei"]:
+            lines.append(f"{format_hydra(facts['claimable_wei'])} to claim: hydra-node claim --wallet {wallet}")
+        if found.unreadable:
+            numbers = ", ".join(str(job) for job in found.unreadable)
+            lines.append(f"the rewards of job {numbers} cannot be read now: no peer serves them")
+        Output(as_json).event("balance", "\n".join(lines), **facts)
+
+    session.run(main())
 
 
 def claim(
@@ -134,7 +163,6 @@ def claim(
     Example: hydra-node claim --wallet me
     """
     from hydra_node.campaigns.claims import claim_everything
-    from hydra_node.chain.amounts import format_hydra
     from hydra_node.commands import session
     from hydra_node.p2p.host import Host
 
@@ -154,14 +182,12 @@ def claim(
 
 def add_stake(client: ChainClient, role: Role, wei: int) -> int:
     """Approve and stake `wei`; the account's active stake afterwards. Raises HydraError when it has too little."""
-    from hydra_node.chain.amounts import format_hydra
-
     tokens = client.token.balance_of(client.address)
     if tokens < wei:
         raise BadChoice(
             f"{client.address} has {format_hydra(tokens)}",
             expected=f"at least {format_hydra(wei)}",
-            remedy="on a devnet: hydra-node devnet fund NAME",
+            remedy="on a devnet: hydra-node devnet fund WALLET",
         )
     client.token.approve(client.stakes.address, wei)
     client.stakes.stake(role, wei)
@@ -170,8 +196,6 @@ def add_stake(client: ChainClient, role: Role, wei: int) -> int:
 
 def positive_amount(text: str) -> int:
     """An amount above zero, in wei. Raises BadAmount, BadChoice."""
-    from hydra_node.chain.amounts import parse_hydra
-
     wei = parse_hydra(text)
     if wei <= 0:
         raise BadChoice(f"{text!r} is nothing", expected="an amount above 0 HYDRA")
@@ -186,12 +210,6 @@ def role_of(name: str) -> Role:
         return Role[name.upper()]
     except KeyError:
         raise BadChoice(f"{name!r} is no role", expected="trainer or validator") from None
-
-
-def confirm(yes: bool, as_json: bool, question: str) -> None:
-    """Ask before spending, unless told not to. Raises typer.Abort when the answer is no."""
-    if not yes and not as_json:
-        typer.confirm(question, abort=True)
 
 
 def _client(

@@ -68,14 +68,7 @@ def load_wallet(keystore: Path | None, name: str, password_file: Path | None) ->
 
 
 def wallet_address(keystore: Path | None, name: str) -> str:
-    """The address of the named wallet, read without its password. Raises WalletNotFound."""
-    from hydra_node.chain.wallet import WalletNotFound, WalletStore
+    """The address of the named wallet, read without its password. Raises WalletNotFound, BadWallet."""
+    from hydra_node.chain.wallet import WalletStore
 
-    known = {entry.name: entry.address for entry in WalletStore(keystore_dir(keystore)).list()}
-    if name not in known:
-        raise WalletNotFound(
-            f"there is no wallet {name!r} in {keystore_dir(keystore)}",
-            expected=f"one of {', '.join(known)}" if known else "",
-            remedy=f"make one with: hydra-node wallet new {name}",
-        )
-    return known[name]
+    return WalletStore(keystore_dir(keystore)).require(name).address

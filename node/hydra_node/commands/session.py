@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,18 +70,34 @@ def bootstrap(given: list[str]) -> list[str]:
     return given or (list(known.bootstrap) if known else [])
 
 
+@contextlib.contextmanager
+def default_signals() -> Iterator[None]:
+    """Within it Ctrl-C and SIGTERM end the program at once, as at a question that waits for an answer on the loop."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_signal_handler(number)
+    try:
+        yield
+    finally:
+        _cancel_on_signals(loop, task)
+
+
+def _cancel_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Windows has no signal handlers on the loop: there Ctrl-C raises KeyboardInterrupt in run().
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, task.cancel)
+
+
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a command's coroutine; SIGTERM and Ctrl-C cancel it, so that it closes what it opened."""
 
     async def cancellable() -> None:
-        task = asyncio.ensure_future(main)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            try:
-                loop.add_signal_handler(number, task.cancel)
-            except NotImplementedError:
-                # Windows has no signal handlers on the loop: there Ctrl-C raises KeyboardInterrupt in run().
-                break
+        task = asyncio.create_task(main)
+        _cancel_on_signals(asyncio.get_running_loop(), task)
         try:
             await task
         except asyncio.CancelledError:

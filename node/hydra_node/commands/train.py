@@ -48,7 +48,8 @@ def stake_and_train(
     """
     from hydra_node.chain.amounts import format_hydra
     from hydra_node.commands import session
-    from hydra_node.commands.money import BadChoice, confirm, positive_amount
+    from hydra_node.commands.confirm import confirm
+    from hydra_node.commands.money import BadChoice, positive_amount
     from hydra_node.commands.node_options import NodeOptions
 
     if job != "auto" and not (job.isdecimal() and int(job) > 0):
@@ -57,7 +58,7 @@ def stake_and_train(
     node = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
     client = node.client()
     if wei:
-        confirm(yes, as_json, f"Stake up to {format_hydra(wei)} from {client.address}?")
+        confirm(f"Stake up to {format_hydra(wei)} from {client.address}?", yes=yes, as_json=as_json)
     # torch takes seconds to load: what is wrong with wallet or chain is said before
     from hydra_node.training.adversary import Adversary
     from hydra_node.training.trainer import Trainer, TrainerOptions

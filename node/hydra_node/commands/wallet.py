@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +31,7 @@ def new(
     from hydra_node.chain.wallet import WalletStore
 
     store = WalletStore(keystore_dir(keystore))
+    store.check_free(name)
     wallet = store.new(name, read_password(password_file, confirm=True))
     Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)
 
@@ -41,17 +44,20 @@ def list_wallets(keystore: KeystoreOption = None, as_json: JsonOption = False) -
     """
     from hydra_node.chain.wallet import WalletStore
 
-    entries = WalletStore(keystore_dir(keystore)).list()
+    store = WalletStore(keystore_dir(keystore))
+    entries = store.list()
     rows = [(entry.name, entry.address, entry.path) for entry in entries]
     empty = "no wallet yet; make one with: hydra-node wallet new NAME"
     Output(as_json).table("wallets", ("name", "address", "file"), rows, empty)
+    for path in store.damaged():
+        sys.stderr.write(f"{path} is no readable keystore\n")
 
 
 @app.command("import")
 def import_wallet(
     name: NameArgument,
     key_file: Annotated[
-        typer.FileText | None, typer.Option("--key-file", help="File with the private key in hex; else you are asked.")
+        Path | None, typer.Option("--key-file", help="File with the private key in hex; else you are asked.")
     ] = None,
     keystore: KeystoreOption = None,
     password_file: PasswordFileOption = None,
@@ -62,9 +68,10 @@ def import_wallet(
     Example: hydra-node wallet import old --key-file key.txt
     """
     from hydra_node.chain.password import read_password
-    from hydra_node.chain.wallet import WalletStore
+    from hydra_node.chain.wallet import WalletStore, read_key
 
-    key = key_file.read(200).strip() if key_file else typer.prompt("Private key (hex)", hide_input=True).strip()
     store = WalletStore(keystore_dir(keystore))
+    store.check_free(name)
+    key = read_key(key_file) if key_file else typer.prompt("Private key (hex)", hide_input=True).strip()
     wallet = store.import_key(name, key, read_password(password_file, confirm=True))
     Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)

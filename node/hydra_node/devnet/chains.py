@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 from urllib.parse import urlsplit
 
+from hydra_node.chain.files import private_directory
 from hydra_node.errors import HydraError
 
 Kind = Literal["embedded", "ganache", "anvil"]
@@ -141,9 +142,9 @@ def launch(spec: ChainSpec, log: Path, *, timeout: float = START_SECONDS) -> Loc
             remedy="stop the program that uses it, or choose another port (0 picks a free one)",
         )
     todo = command(spec)
-    log.parent.mkdir(parents=True, exist_ok=True)
+    private_directory(log.parent)
     if spec.data is not None:
-        spec.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(spec.data)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603  arguments are built above, without a shell
             todo.arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -135,7 +135,7 @@ def _contributors_paid(report: Report) -> Result:
 
 def _scoring_round(report: Report) -> Result:
     scoring = report["scoring"]
-    passed = scoring["state"] == "Final" and scoring["backing"] * 3 >= scoring["committee_stake"] * 2
+    passed = scoring["state"] == "Tallied" and scoring["backing"] * 3 >= scoring["committee_stake"] * 2
     return passed, f"state {scoring['state']}, backing {scoring['backing']} of {scoring['committee_stake']} wei"
 
 
@@ -173,9 +173,9 @@ def _no_restart(report: Report) -> Result:
 
 def _identical(report: Report) -> Result:
     digests = report["model"]["final_digests"]
-    return len(digests) >= 2 and len(
-        set(digests.values())
-    ) == 1, f"{len(digests)} members, {len(set(digests.values()))} states"
+    different = len(set(digests.values()))
+    said = "ended with the same model" if different == 1 else f"ended with {different} different models"
+    return len(digests) >= 2 and different == 1, f"{len(digests)} members {said}"
 
 
 def _came_back(name: str) -> Callable[[Report], Result]:

@@ -203,7 +203,9 @@ class Demo:
     async def _campaign(self) -> None:
         self.stage("validators stake; the sponsor opens a campaign for labelled digits")
         for role in self._wanted_of(VALIDATORS):
-            await self._start(role, VALIDATOR, "run", "--stake", f"{TERMS.validator_stake} wei", *_adversary(role))
+            await self._start(
+                role, VALIDATOR, "run", "--stake", f"{TERMS.validator_stake} wei", "--yes", *_adversary(role)
+            )
         sponsor = await self._start(SPONSOR, NODE, *self._campaign_arguments())
         campaign = str((await sponsor.wait_for(_is("campaign_created"), "an open campaign", 60))["campaign"])
         self.stage("contributors commit to their data, honest and dishonest")

@@ -110,7 +110,7 @@ def scoring_facts(sources: Sources) -> dict[str, Any]:
     weights = [sources.client.quality.ballot(round_id, member).weight for member in committee]
     return {
         "round": round_id,
-        "state": "Final" if tallied else "Failed",
+        "state": "Tallied" if tallied else "Failed",
         "backing": int(tallied[-1].args["backing"]) if tallied else 0,
         "committee_stake": sum(weights),
     }

@@ -50,15 +50,14 @@ class Screen:
 
     def event(self, name: str, event: Event) -> None:
         """A participant has said something."""
-        facts = " ".join(f"{key} {_short(event[key])}" for key in _SHOWN if key in event)
-        self._newest[name] = f"{event.get('event', '')} {facts}".strip()
+        self._newest[name] = sentence(event)
         self._refresh()
 
     def _refresh(self) -> None:
         if self._live is None:
             return
         table = Table("participant", "is", "latest", expand=True, box=None, pad_edge=False)
-        kinds = {role.name: role.kind + (f", {role.adversary}" if role.adversary else "") for role in EVERYONE}
+        kinds = {role.name: ", ".join(filter(None, (role.kind, role.adversary, role.fate))) for role in EVERYONE}
         for name, kind in kinds.items():
             if name in self._newest:
                 table.add_row(name, kind, escape(self._newest[name]))
@@ -101,6 +100,14 @@ def _people(title: str, columns: tuple[str, ...], people: dict[str, dict[str, An
         cells = [format_hydra(facts[c]) if c.endswith("_wei") else str(facts[c]) for c in columns]
         table.add_row(name, *cells)
     return table
+
+
+def sentence(event: Event) -> str:
+    """What a participant has said, in a few words: "step 63, loss 0.412, share 128"."""
+    kind = str(event.get("event", "")).replace("_", " ")
+    facts = {key: _short(event[key]) for key in _SHOWN if event.get(key) is not None}
+    head = f"{kind} {facts.pop(kind)}" if kind in facts else kind
+    return ", ".join([head, *(f"{key} {value}" for key, value in facts.items())])
 
 
 def _short(value: object) -> str:

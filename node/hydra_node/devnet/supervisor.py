@@ -159,6 +159,7 @@ class Supervisor:
         """Send `signal_number` to the process group; with SIGKILL, return when the process is gone."""
         participant = self.participants[name]
         _signal_group(participant, signal_number)
+        self._listener(name, {"event": f"sent {signal.Signals(signal_number).name}"})
         if signal_number == signal.SIGKILL and participant.process is not None:
             await participant.process.wait()
 

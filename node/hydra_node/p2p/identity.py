@@ -150,7 +150,12 @@ class Identity:
 
 def _create_exclusively(path: Path, content: bytes) -> None:
     """Write `path` whole or not at all; keep what another process wrote first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IdentityFileUnusable(
+            f"the folder {path.parent} cannot be made ({error.strerror})", remedy="choose one that you may write to"
+        ) from error
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

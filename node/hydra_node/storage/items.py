@@ -12,18 +12,19 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_node.storage import dag, merkle
-from hydra_node.storage.errors import MalformedNode, MalformedSubmission
-from hydra_node.storage.tables import read_file
+from hydra_node.storage.errors import MalformedNode, MalformedSubmission, UnreadableFile
+from hydra_node.storage.tables import Table, read_file
 
 __all__ = [
-    "Item", "Payload", "Schema", "SchemaLike", "check", "from_arrays", "item_hash", "pack", "read_file",
-    "root", "to_arrays", "unpack",
+    "Item", "Payload", "Schema", "SchemaLike", "check", "from_arrays", "from_table", "item_hash", "pack",
+    "read_file", "root", "to_arrays", "unpack",
 ]  # fmt: skip
 
 MAX_ITEMS = 100_000
@@ -239,3 +240,11 @@ def from_arrays(schema: SchemaLike, features: NDArray[Any], labels: NDArray[Any]
     made = tuple(Item(row.tobytes(), int(label)) for row, label in zip(stored, labels, strict=True))
     check(schema, made)
     return made
+
+
+def from_table(schema: SchemaLike, table: Table, path: Path) -> tuple[Item, ...]:
+    """The items of the file at `path`; raises UnreadableFile, which names it, when they do not fit the schema."""
+    try:
+        return from_arrays(schema, table.features, table.labels)
+    except MalformedSubmission as error:
+        raise UnreadableFile(f"{path}: {error.what}", expected=error.expected, remedy=error.remedy) from error

@@ -57,6 +57,13 @@ def join(client: ChainClient, identity: Identity, job_id: int) -> bool:
                 remedy="use the data directory it joined with",
             )
         return False
+    state = client.escrow.job(job_id).state
+    if state != State.COLLECTING:
+        raise CannotEnlist(
+            f"job {job_id} is {state.name.lower()}",
+            expected="a job that is open for trainers",
+            remedy="see: hydra-node job list",
+        )
     stake, least = client.stakes.stake_of(Role.TRAINER, client.address), client.training.terms(job_id).min_stake
     if stake < least:
         raise CannotEnlist(
@@ -68,10 +75,11 @@ def join(client: ChainClient, identity: Identity, job_id: int) -> bool:
     return True
 
 
-def newest_open_job(client: ChainClient, opened: Iterable[Event]) -> int | None:
-    """The newest of the jobs in `opened` (TrainingOpened events) that still collects; None if there is none."""
-    for event in sorted(opened, key=lambda event: (event.block, event.log_index), reverse=True):
-        job_id = int(event.args["jobId"])
-        if client.escrow.job(job_id).state == State.COLLECTING:
-            return job_id
-    return None
+def open_jobs(client: ChainClient, opened: Iterable[Event]) -> list[int]:
+    """The jobs in `opened` (TrainingOpened events) that still collect and have not banned this wallet, newest first."""
+    newest_first = sorted(opened, key=lambda event: (event.block, event.log_index), reverse=True)
+    return [
+        job_id
+        for job_id in (int(event.args["jobId"]) for event in newest_first)
+        if client.escrow.job(job_id).state == State.COLLECTING and not client.training.is_banned(job_id, client.address)
+    ]

@@ -37,10 +37,19 @@ def load(client: ChainClient, ipfs: IpfsClient, job_id: int) -> Job:
     Raises BadJob, BadSpec, BadSamples, and the errors of chain and store.
     """
     spec, terms = load_spec(client, ipfs, job_id)
+    return Job(job_id, spec, terms, load_samples(ipfs, spec))
+
+
+def load_samples(ipfs: IpfsClient, spec: TrainingSpec) -> Samples:
+    """The dataset of a job, fetched, checked against the spec, and pinned. Blocking.
+
+    Raises BadSamples, InvalidCid, MalformedManifest, ContentNotFound.
+    """
     cid = Cid.parse(spec.dataset)
     data = dataset.load(ipfs, cid)
+    samples = for_spec(spec, data.features, data.labels)
     ipfs.pin(cid)
-    return Job(job_id, spec, terms, for_spec(spec, data.features, data.labels))
+    return samples
 
 
 def swarm_id(chain_id: int, registry: str, job_id: int) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,15 +22,20 @@ from hydra_node.collective.options import Options
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
 from hydra_node.storage.cid import Cid
+from hydra_node.storage.errors import StorageError
 from hydra_node.training import enlist, metrics
 from hydra_node.training.admission import Roster, roster
 from hydra_node.training.evaluate import checkpoint
-from hydra_node.training.job import Job, load, swarm_id
+from hydra_node.training.job import BadJob, Job, load, swarm_id
 from hydra_node.training.journal import Journal
 from hydra_node.training.posting import Account, PostRefused, Reporter, SegmentPoster
+from hydra_node.training.samples import BadSamples
+from hydra_node.training.spec import BadSpec
 from hydra_node.training.workload import Manner, StepReport, TrainingWorkload
 
 WATCH_SECONDS = 1.0
+AGAIN_SECONDS = 20.0
+"""How long a job that could not be fetched is passed over."""
 POST_SECONDS = 120.0
 LEAVE_SECONDS = 3.0
 ACTIVATION_SECONDS = 600.0
@@ -91,6 +97,7 @@ class Trainer:
         self._on_step = on_step
         self._history = History(client.events)
         self._known = Roster({}, {})
+        self._passed_over: dict[int, float] = {}
         self._registry = client.deployment.address("TrainingRegistry")
 
     async def run(self) -> Outcome:
@@ -100,10 +107,11 @@ class Trainer:
         the errors of chain, store and swarm.
         """
         await self._prepare()
-        job_id = await self._find_job()
+        # Loaded before it is joined: a job that cannot be fetched does not lock the stake.
+        job = await self._find_job()
+        job_id = job.job_id
         await asyncio.to_thread(enlist.join, self._client, self._host.identity, job_id)
         self._report("joined", f"joined job {job_id} as {self._host.peer_id}", {"job": job_id})
-        job = await asyncio.to_thread(load, self._client, self._host.ipfs, job_id)
         steps, banned = await self._train(job)
         claimed = await self._settlement(job_id)
         if banned:
@@ -123,23 +131,37 @@ class Trainer:
         if await asyncio.to_thread(enlist.bind_peer, client, self._host.identity):
             self._report("bound", f"bound peer {self._host.peer_id}", {"peer": str(self._host.peer_id)})
 
-    async def _find_job(self) -> int:
+    async def _find_job(self) -> Job:
         if self._options.job_id is not None:
-            return self._options.job_id
+            return await self._load(self._options.job_id)
         self._report("waiting", "waiting for a training job", {})
         try:
             async with asyncio.timeout(self._options.job_timeout):
                 while True:
-                    await asyncio.to_thread(self._history.refresh)
-                    opened = self._history.find("TrainingOpened")
-                    job_id = await asyncio.to_thread(enlist.newest_open_job, self._client, opened)
-                    if job_id is not None:
-                        return job_id
+                    if (job := await self._newest_job()) is not None:
+                        return job
                     await asyncio.sleep(WATCH_SECONDS)
         except TimeoutError:
             raise NothingToTrain(
                 f"no training job was opened in {self._options.job_timeout:.0f} s", remedy="see: hydra-node job list"
             ) from None
+
+    async def _newest_job(self) -> Job | None:
+        """The newest open job that can be fetched and holds together: one that cannot must not keep trainers away."""
+        await asyncio.to_thread(self._history.refresh)
+        opened = self._history.find("TrainingOpened")
+        for job_id in await asyncio.to_thread(enlist.open_jobs, self._client, opened):
+            if self._passed_over.get(job_id, 0) > time.monotonic():
+                continue
+            try:
+                return await self._load(job_id)
+            except (StorageError, BadJob, BadSpec, BadSamples) as error:
+                self._passed_over[job_id] = time.monotonic() + AGAIN_SECONDS
+                self._report("passed_over", f"job {job_id} is passed over: {error}", {"job": job_id})
+        return None
+
+    async def _load(self, job_id: int) -> Job:
+        return await asyncio.to_thread(load, self._client, self._host.ipfs, job_id)
 
     # --- training -----------------------------------------------------------------------------------------------
 
@@ -283,7 +305,7 @@ class Trainer:
         document = await asyncio.to_thread(self._host.ipfs.get_node, Cid.parse(str(rounds[-1].args["evidenceCid"])))
         tree = RewardTree.from_document(job_id, document, bytes(rounds[-1].args["root"]))
         _root, _total, active_at = await asyncio.to_thread(client.rewards.current, job_id)
-        await asyncio.to_thread(wait_until, client.rpc, active_at, ACTIVATION_SECONDS)
+        await wait_until(client.rpc, active_at, ACTIVATION_SECONDS)
         paid = await asyncio.to_thread(claim, client, tree, client.address)
         self._report("claimed", f"{format_hydra(paid)} claimed", {"job": job_id, "amount_wei": paid})
         return paid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,14 +149,14 @@ def test_an_address_without_contract_is_named(network: Network) -> None:
 def test_chain_time_is_that_of_the_newest_block(network: Network) -> None:
     receipt = network.client(tokens=1).token.transfer(network.treasury.address, 1)
     assert chain_time(network.rpc) == receipt.timestamp
-    assert wait_until(network.rpc, receipt.timestamp, timeout=1) == receipt.timestamp
+    assert asyncio.run(wait_until(network.rpc, receipt.timestamp, timeout=1)) == receipt.timestamp
     with pytest.raises(ChainTimeNotReached, match="check that the chain makes blocks"):
-        wait_until(network.rpc, receipt.timestamp + 10_000, timeout=0.3)
+        asyncio.run(wait_until(network.rpc, receipt.timestamp + 10_000, timeout=0.3))
 
 
 def test_chain_time_passes_without_transactions(paced_network: Network) -> None:
     now = chain_time(paced_network.rpc)
-    assert wait_until(paced_network.rpc, now + 2, timeout=30) >= now + 2
+    assert asyncio.run(wait_until(paced_network.rpc, now + 2, timeout=30)) >= now + 2
 
 
 def test_the_client_has_every_contract(network: Network) -> None:

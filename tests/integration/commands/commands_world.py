@@ -12,9 +12,11 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 PASSWORD = "correct horse"
 
 
-def run_in(home: Path, *arguments: str, password: str | None = PASSWORD) -> subprocess.CompletedProcess[str]:
+def run_in(
+    home: Path, *arguments: str, password: str | None = PASSWORD, columns: int = 400, timeout: float = 90
+) -> subprocess.CompletedProcess[str]:
     """Run `hydra-node` with its state in `home`; its status and what it printed."""
-    environment = {**os.environ, "HYDRA_HOME": str(home), "COLUMNS": "400"}
+    environment = {**os.environ, "HYDRA_HOME": str(home), "COLUMNS": str(columns)}
     environment.pop("HYDRA_PASSWORD_FILE", None)
     if password is not None:
         environment["HYDRA_PASSWORD"] = password
@@ -23,7 +25,7 @@ def run_in(home: Path, *arguments: str, password: str | None = PASSWORD) -> subp
         env=environment,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=timeout,
         stdin=subprocess.DEVNULL,
         check=False,
     )

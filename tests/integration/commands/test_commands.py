@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from commands_world import Command, run_in
+from sklearn.datasets import load_digits
 
 from hydra_node.chain.abi import names
+
+DATASET = "bafyreiepcdjchzpfvsajpm4jiw5f6arhth52ojpxj2onzyzsqttzbqu5t4"
 
 
 def last_line(text: str) -> dict[str, Any]:
@@ -22,7 +26,7 @@ def last_line(text: str) -> dict[str, Any]:
 
 def test_stake_unstake_and_balance_agree(hydra: Command) -> None:
     before = last_line(hydra("balance", "--json").stdout)
-    staked = last_line(hydra("stake", "100 HYDRA", "--json").stdout)
+    staked = last_line(hydra("stake", "100 HYDRA", "--json", "--yes").stdout)
     assert staked["amount_wei"] == 100 * 10**18
     after = last_line(hydra("balance", "--json").stdout)
     assert before["tokens_wei"] - after["tokens_wei"] == 100 * 10**18
@@ -159,11 +163,11 @@ def test_every_command_has_help_with_an_example(hydra: Command) -> None:
     commands = [
         ["demo"],
         ["serve"],
-        *(["devnet", name] for name in ("up", "down", "status", "fund")),
+        *(["devnet", name] for name in ("up", "down", "status", "fund", "data")),
         *(["wallet", name] for name in ("new", "list", "import")),
-        *(["campaign", name] for name in ("create", "list", "show")),
+        *(["campaign", name] for name in ("create", "list", "show", "wait", "refund")),
         *(["data", name] for name in ("submit", "status")),
-        *(["job", name] for name in ("create", "list", "show")),
+        *(["job", name] for name in ("create", "list", "show", "wait", "refund", "model")),
         ["stake"],
         ["unstake"],
         ["claim"],
@@ -174,3 +178,151 @@ def test_every_command_has_help_with_an_example(hydra: Command) -> None:
         done = hydra(*command, "--help")
         assert done.returncode == 0
         assert f"Example: hydra-node {' '.join(command)}" in done.stdout, command
+
+
+def test_help_is_whole_on_a_narrow_terminal(home: Path) -> None:
+    shown = run_in(home, "campaign", "create", "--help", columns=80).stdout
+    assert {"--score-commit-seconds", "--validator-penalty", "--password-file"} <= set(shown.split())
+
+
+def test_the_version_is_told() -> None:
+    done = run_in(Path("unused"), "--version")
+    assert done.returncode == 0 and done.stdout.strip() == version("hydra-node")
+
+
+# --- nothing is spent unasked, nothing is in escrow for what cannot be opened --------------------------------------
+
+
+def reference(folder: Path) -> str:
+    path = folder / "reference.npz"
+    digits = load_digits()
+    np.savez(path, X=digits.images[:100].astype(np.uint8), y=digits.target[:100])
+    return str(path)
+
+
+def tokens(hydra: Command) -> int:
+    return int(last_line(hydra("balance", "--json").stdout)["tokens_wei"])
+
+
+SPENDING = {
+    "stake": ["stake", "1 HYDRA"],
+    "campaign": ["campaign", "create", "--reference", "FILE", "--reward", "50 HYDRA"],
+    "job": ["job", "create", "--dataset", DATASET],
+    "train": ["stake-and-train", "--stake", "1 HYDRA"],
+}
+
+
+@pytest.mark.parametrize("kind", SPENDING)
+@pytest.mark.parametrize("json_too", [[], ["--json"]], ids=["asked", "json"])
+def test_nothing_is_spent_without_a_yes(hydra: Command, tmp_path: Path, kind: str, json_too: list[str]) -> None:
+    before = tokens(hydra)
+    command = [reference(tmp_path) if part == "FILE" else part for part in SPENDING[kind]]
+    done = hydra(*command, *json_too)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "--yes" in done.stderr.splitlines()[-1]
+    assert tokens(hydra) == before
+
+
+BAD_CAMPAIGNS = {
+    "a window beyond what the contract counts": ["--commit-seconds", "4294967296"],
+    "windows of centuries": ["--commit-seconds", "4000000000"],
+    "a reward below one fee": ["--reward", "10 HYDRA"],
+    "a scale of nothing": ["--scale", "0"],
+    "a scale that is no number": ["--scale", "nan"],
+    "more items than a submission holds": ["--max-items", "1000000000"],
+    "no title": ["--title", ""],
+    "fewer classes than the file has": ["--classes", "2"],
+}
+
+
+@pytest.mark.parametrize("case", BAD_CAMPAIGNS)
+def test_an_impossible_campaign_is_refused_before_its_reward_is_in_escrow(
+    hydra: Command, tmp_path: Path, case: str
+) -> None:
+    before = last_line(hydra("balance", "--json").stdout)
+    options = ["--reference", reference(tmp_path), "--reward", "50 HYDRA", *BAD_CAMPAIGNS[case], "--yes"]
+    refused(hydra("campaign", "create", *options))
+    assert last_line(hydra("balance", "--json").stdout) == before
+
+
+BAD_JOBS = {
+    "a dataset that is no CID": (["--dataset", "bafyfoo"], "bafyfoo"),
+    "a window beyond what the contract counts": (["--dataset", DATASET, "--post-seconds", "4294967296"], "post"),
+    "a penalty above the stake": (["--dataset", DATASET, "--penalty", "101 HYDRA"], "--penalty"),
+    "a reward that does not pay for the samples": (["--dataset", DATASET, "--reward", "1 HYDRA"], "samples"),
+    "a dataset that nobody has": (["--dataset", DATASET], DATASET),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JOBS)
+def test_an_impossible_job_is_refused_before_its_reward_is_in_escrow(hydra: Command, case: str) -> None:
+    before = last_line(hydra("balance", "--json").stdout)
+    options, named = BAD_JOBS[case]
+    refused(hydra("job", "create", "--reward", "800 HYDRA", *options, "--yes"), named)
+    assert last_line(hydra("balance", "--json").stdout) == before
+
+
+def test_a_campaign_is_shown_in_full_and_refunded_in_time(hydra: Command, tmp_path: Path) -> None:
+    windows = [part for name in ("commit", "reveal") for part in (f"--{name}-seconds", "1")]
+    created = hydra(
+        *("campaign", "create", "--reference", reference(tmp_path), "--reward", "50 HYDRA", "--title", "my digits"),
+        *(*windows, "--scale", "16", "--no-wait", "--yes", "--json"),
+    )
+    assert created.returncode == 0, created.stderr
+    events = [json.loads(line) for line in created.stdout.splitlines()]
+    assert [event["event"] for event in events] == ["campaign_created", "not_serving"]
+    number = str(events[0]["campaign"])
+    facts = last_line(hydra("campaign", "show", number, "--json").stdout)
+    assert facts["deposited_wei"] == 50 * 10**18 and facts["state"] == "collecting"
+    assert "nobody serves it" in facts["policy"]
+    shown = hydra("campaign", "show", number).stdout
+    assert "deposited: 50 HYDRA" in shown and "UTC" in shown and "validator fee: 10 HYDRA" in shown
+    refused(hydra("campaign", "refund", number), "collecting", "UTC")
+    refused(hydra("job", "refund", number), "job list")
+    listed = last_line(hydra("campaign", "list", "--json").stdout)["items"]
+    assert {"campaign": int(number), "deposited_wei": 50 * 10**18}.items() <= listed[-1].items()
+    refused(hydra("campaign", "wait", number), "nobody submitted data", f"campaign refund {number}")
+
+
+# --- folders, keystores, keys ---------------------------------------------------------------------------------------
+
+
+UNUSABLE = {
+    "wallet": ["wallet", "new", "ada", "--keystore"],
+    "serve": ["serve", "--data-dir"],
+    "devnet": ["devnet", "up", "--port", "0", "--dir"],
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("where", ["below a file", "in /proc"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, kind: str, where: str) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "sub" if where == "below a file" else Path("/proc/hydra")
+    refused(run_in(tmp_path / "home", *UNUSABLE[kind], str(folder)), str(folder))
+
+
+def test_a_damaged_keystore_is_called_damaged(tmp_path: Path) -> None:
+    assert run_in(tmp_path, "wallet", "new", "me").returncode == 0
+    keystore = tmp_path / "keystore" / "me.json"
+    keystore.write_text(keystore.read_text()[:100])
+    refused(run_in(tmp_path, "balance"), str(keystore), "damaged")
+    listed = run_in(tmp_path, "wallet", "list")
+    assert str(keystore) in listed.stderr
+
+
+def test_a_wallet_list_shows_whole_addresses(tmp_path: Path) -> None:
+    assert run_in(tmp_path, "wallet", "new", "me").returncode == 0
+    address = last_line(run_in(tmp_path, "wallet", "list", "--json").stdout)["items"][0]["address"]
+    assert address in run_in(tmp_path, "wallet", "list", columns=80).stdout
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00binary", b"", b"not a key", b"0x" + b"1" * 500])
+def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "key").write_bytes(content)
+    refused(run_in(tmp_path, "wallet", "import", "old", "--key-file", str(tmp_path / "key")), "private key")
+    refused(run_in(tmp_path, "wallet", "import", "old", "--key-file", str(tmp_path)), str(tmp_path))
+
+
+def test_a_taken_name_is_said_before_a_password_is_asked(hydra: Command) -> None:
+    refused(hydra("wallet", "new", "me", password=None), "exists")

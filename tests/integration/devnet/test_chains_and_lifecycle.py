@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_time_goes_on_without_transactions(kind: str, tmp_path: Path) -> None:
     with started(kind, tmp_path, block_time=1) as chain:
         rpc = Rpc(chain.rpc_url)
         first = chain_time(rpc)
-        wait_until(rpc, first + 3, timeout=30)
+        asyncio.run(wait_until(rpc, first + 3, timeout=30))
         assert chain_time(rpc) <= time.time()
 
 

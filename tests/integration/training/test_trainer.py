@@ -18,6 +18,7 @@ from hydra_node.training.spec import TrainingSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
+NOWHERE = "bafyreiepcdjchzpfvsajpm4jiw5f6arhth52ojpxj2onzyzsqttzbqu5t4"
 A, B, C = FIRST_TRAINER, FIRST_TRAINER + 1, FIRST_TRAINER + 2
 
 
@@ -122,6 +123,30 @@ async def test_a_banned_trainer_is_put_out_and_the_others_go_on(tmp_path: Path) 
         assert (await cheat.hear(is_("failed")))["error"] == "Banned"
         assert await cheat.end() == 2
         assert world.client(0).stakes.stake_of(Role.TRAINER, wallet(C).address) == STAKE - PENALTY
+
+
+async def test_a_newer_job_that_nobody_serves_keeps_no_trainer_away(tmp_path: Path) -> None:
+    async with World.start(tmp_path) as world:
+        spec = await asyncio.to_thread(job_spec, world, 40)
+        job = await asyncio.to_thread(world.open_job, spec)
+        dead = await asyncio.to_thread(world.open_job, spec, NOWHERE)
+        trainers = [await world.train(account) for account in (A, B)]
+        for trainer in trainers:
+            assert (await trainer.hear(is_("passed_over"), 60))["job"] == dead
+        assert [(await trainer.hear(is_("joined")))["job"] for trainer in trainers] == [job, job]
+        await trained(trainers)
+        assert not any(world.client(0).training.trainers(dead))
+
+
+async def test_a_job_that_is_over_takes_no_trainer(tmp_path: Path) -> None:
+    async with World.start(tmp_path) as world:
+        spec = await asyncio.to_thread(job_spec, world, 40)
+        job = await asyncio.to_thread(world.open_job, spec)
+        await asyncio.to_thread(world.settle, job, {})
+        trainer = await world.train(A, job=job)
+        failed = await trainer.hear(is_("failed"))
+        assert failed["error"] == "CannotEnlist"
+        assert not world.client(0).training.trainers(job)
 
 
 async def test_a_trainer_that_is_told_to_stop_leaves_and_the_others_go_on_at_once(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ async def main(options: dict[str, Any]) -> None:
     adversary = Adversary.parse(options["adversary"]) if options.get("adversary") else None
     trainer = TrainerOptions(
         folder=folder,
+        job_id=options.get("job"),
         stake=options["stake"],
         manner=Manner(options.get("cpu_limit", 1.0), adversary),
         job_timeout=120,

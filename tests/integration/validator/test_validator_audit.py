@@ -145,7 +145,7 @@ async def test_honest_trainers_are_paid_and_the_cheat_is_banned(world: World) ->
         validators[1].start()
         await round_of([0], 4, 7)
         posted = await asyncio.to_thread(chain_time, sponsor.rpc)
-        await asyncio.to_thread(wait_until, sponsor.rpc, posted + 6, 60)
+        await wait_until(sponsor.rpc, posted + 6, 60)
         await round_of([1], 4, 7)
         await eventually(lambda: settled(1), "the settlement of all steps", 90, validators[0])
         assert not history.find("RoundSettled", jobId=job_id)[1].args["last"], "the second one could still post"

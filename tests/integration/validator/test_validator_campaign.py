@@ -103,7 +103,7 @@ async def test_a_campaign_is_scored_and_paid(world: World) -> None:
 async def test_a_wallet_without_stake_is_told_so_in_one_line(world: World) -> None:
     world.fund("validator-a")
     async with Host.start(world.folder / "host") as host:
-        validator = world.validator("validator-a", str(host.address), "--stake", "0 HYDRA")
+        validator = world.validator("validator-a", str(host.address), "--stake", "")
         status = await asyncio.to_thread(validator.process.wait, 60)  # type: ignore[union-attr]  # just started
         assert status == 2
         lines = validator.errors().strip().splitlines()
@@ -120,6 +120,7 @@ async def test_bad_input_is_one_line_and_exit_2(world: World) -> None:
         (("--deployment", str(world.folder / "nowhere.json")), "nowhere.json"),
         (("--password-file", str(wrong)), "password"),
         (("--stake", "much"), "much"),
+        (("--stake", "0 HYDRA"), "0 HYDRA"),
         ((), "not a peer id"),
     ):
         (home / "errors.txt").unlink(missing_ok=True)

@@ -89,7 +89,7 @@ class ValidatorProcess:
     def start(self) -> None:
         home = self.world.folder / self.name
         command = [
-            *(sys.executable, "-m", "hydra_validator", "run", "--json", "--stake", f"{300 * HYDRA} wei"),
+            *(sys.executable, "-m", "hydra_validator", "run", "--json", "--yes", "--stake", f"{300 * HYDRA} wei"),
             *("--rpc", self.world.chain.rpc_url, "--deployment", str(self.world.folder / "deployment.json")),
             *("--keystore", str(home / "keystore"), "--wallet", self.name),
             *("--password-file", str(home / "password"), "--data-dir", str(home / "data")),

@@ -13,7 +13,7 @@ from hydra_node.campaigns.scored import BadScores, read_scores
 from hydra_node.campaigns.sponsor import read_reference
 from hydra_node.campaigns.submit import NotAcceptedHere, prepare
 from hydra_node.storage import items
-from hydra_node.storage.errors import MalformedSubmission, UnreadableFile
+from hydra_node.storage.errors import UnreadableFile
 
 POLICY = CampaignPolicy(
     title="digits",
@@ -76,9 +76,9 @@ def test_a_submission_that_the_campaign_does_not_take_is_refused(tmp_path: Path)
         prepare(POLICY, save(tmp_path / "d.npz"), "proprietary")
     with pytest.raises(NotAcceptedHere, match="6 items"):
         prepare(POLICY, save(tmp_path / "many.npz", count=6), "MIT")
-    with pytest.raises(MalformedSubmission):
+    with pytest.raises(UnreadableFile):
         prepare(POLICY, save(tmp_path / "large.npz", side=3), "MIT")
-    with pytest.raises(MalformedSubmission):
+    with pytest.raises(UnreadableFile):
         prepare(POLICY, save(tmp_path / "label.npz", label=10), "MIT")
     with pytest.raises(UnreadableFile):
         prepare(POLICY, tmp_path / "absent.npz", "MIT")

@@ -57,7 +57,7 @@ def good_report() -> dict[str, Any]:
             "copier": contributor(2, 1),
             "flipper": contributor(8, 1),
         },
-        "scoring": {"state": "Final", "backing": 2, "committee_stake": 3},
+        "scoring": {"state": "Tallied", "backing": 2, "committee_stake": 3},
         "validators": {
             "va": {"commits": 1, "reveals": 1, "paid_wei": 5, "slashed_wei": 0},
             "vc": {"commits": 1, "reveals": 0, "paid_wei": 0, "slashed_wei": 4},

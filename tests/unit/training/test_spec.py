@@ -1,6 +1,8 @@
 """A spec has one form of bytes and one hash, and a bad one is named in one line."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,9 @@ def test_a_spec_cannot_be_changed() -> None:
     spec: TrainingSpec = digits_spec("bafyexample", seed=1)
     with pytest.raises(ValueError, match="frozen"):
         spec.steps = 3  # type: ignore[misc]  # the point of the test
+
+
+def test_the_example_in_the_documentation_is_a_spec() -> None:
+    page = Path(__file__).parents[3] / "docs" / "training.md"
+    (example,) = re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert parse(example.encode()).steps == 300
