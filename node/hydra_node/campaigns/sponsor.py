@@ -117,8 +117,7 @@ class Sponsor:
     async def refund(self, job: int) -> int:
         """Take back what the job did not spend, once nobody can dispute its result; the wei. Raises NotRefundable."""
         amount = await refund(self._client, job)
-        if amount:
-            self._report("refunded", refunded(job, amount), {"job": job, "amount_wei": amount})
+        self._report("refunded", refunded(job, amount), {"job": job, "amount_wei": amount})
         return amount
 
     async def _escrow(self, kind: Kind, spec_hash: bytes, spec: bytes, reward: int, seconds: int) -> int:

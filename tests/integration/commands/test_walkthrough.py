@@ -18,7 +18,7 @@ def lines_of(document: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(480)
 def test_the_walkthrough_works_as_written(tmp_path: Path) -> None:
     script = lines_of(ROOT / "docs" / "walkthrough.md")
     home = "$PWD/build/walkthrough"
@@ -35,7 +35,7 @@ def test_the_walkthrough_works_as_written(tmp_path: Path) -> None:
         start_new_session=True,
     )
     try:
-        said, _ = walk.communicate(timeout=840)
+        said, _ = walk.communicate(timeout=420)
         assert walk.returncode == 0, said
     finally:
         if walk.poll() is None:
