@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -183,6 +184,7 @@ class Supervisor:
                 stderr=log,
                 env=environment,
                 start_new_session=True,
+                preexec_fn=_END_WITH_PARENT,
                 limit=MAX_LINE_BYTES,
             )
         participant.starts += 1
@@ -216,6 +218,23 @@ class Supervisor:
 
 # Many processes share few cores: a pool of threads in each would only make them wait for one another.
 _QUIET_MATHS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _ending_with_parent() -> Callable[[], None] | None:
+    """What a child runs before its program, for the kernel to end it when the supervisor is gone, even by SIGKILL.
+
+    Linux only: elsewhere the children of a killed supervisor go on.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) and None
+
+
+_END_WITH_PARENT = _ending_with_parent()
 
 
 def proportional_memory(pid: int) -> int:
