@@ -18,7 +18,10 @@ DirectoryOption = Annotated[Path | None, typer.Option("--dir", help="Folder of t
 @app.command()
 def up(
     chain: Annotated[str, typer.Option("--chain", help="embedded, ganache or anvil.")] = "embedded",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the chain's JSON-RPC.")] = 8545,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port of the chain's JSON-RPC; 0: any; default: 8545."),
+    ] = None,
     block_time: Annotated[int, typer.Option("--block-time", min=0, help="Seconds between blocks.")] = 1,
     directory: DirectoryOption = None,
     as_json: JsonOption = False,
@@ -61,13 +64,17 @@ def status(directory: DirectoryOption = None, as_json: JsonOption = False) -> No
 
     Example: hydra-node devnet status
     """
+    from hydra_node.commands import session
     from hydra_node.devnet import lifecycle
 
     now = lifecycle.status(directory or default_devnet())
     if not now.running:
         Output(as_json).event("status", "no devnet is running; start one: hydra-node devnet up", running=False)
         return
+    known = session.network(now.directory)
+    peers = list(known.bootstrap) if known else []
     lines = [f"{now.kind} chain {now.chain_id} at {now.rpc}, block {now.block}, process {now.pid}"]
+    lines += [f"peer at {peer}" for peer in peers]
     lines += [f"  {name} {address}" for name, address in (now.contracts or {}).items()]
     Output(as_json).event(
         "status",
@@ -78,6 +85,7 @@ def status(directory: DirectoryOption = None, as_json: JsonOption = False) -> No
         chain_id=now.chain_id,
         block=now.block,
         pid=now.pid,
+        peers=peers,
         contracts=now.contracts,
     )
 

@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from hydra_node.devnet.deploy import Parameters
 
 FUND_ETHER = 10**18
+DEFAULT_PORT = 8545
 _POLL_SECONDS = 0.05
 _LOCK_SECONDS = 0.2
 
 
 class DevnetBusy(HydraError):
     """Another command is starting or stopping this devnet."""
+
+
+class DevnetRunning(HydraError):
+    """The devnet runs already, and not as asked."""
 
 
 class DevnetDown(HydraError):
@@ -104,21 +109,27 @@ def up(
     *,
     block_time: int = 1,
     chain_id: int = 1337,
-    port: int = 8545,
+    port: int | None = None,
     parameters: Parameters | None = None,
 ) -> Status:
     """Start the chain in the background unless it runs, deploy unless that is done, and say what there is.
 
-    Raises ChainNotInstalled, ChainFailed, DevnetBusy, and what a deployment raises; the chain is then stopped again if
-    this call started it.
+    `port` None means 8545, or wherever it runs already; 0 any. Raises DevnetRunning when it runs elsewhere,
+    ChainNotInstalled, ChainFailed, DevnetBusy, and what a deployment raises; the chain is then stopped again if this
+    call started it.
     """
     devnet = Devnet(directory)
     with _alone(devnet):
         record = _running_record(devnet)
         if record is not None:
+            if port and not record.rpc.endswith(f":{port}"):
+                raise DevnetRunning(
+                    f"the devnet runs at {record.rpc}", remedy="to move it, run first: hydra-node devnet down"
+                )
             _deploy_if_missing(devnet, record, parameters)
             return status(directory)
-        spec = ChainSpec(kind, block_time=block_time, chain_id=chain_id, port=port, data=devnet.data)
+        chosen = DEFAULT_PORT if port is None else port
+        spec = ChainSpec(kind, block_time=block_time, chain_id=chain_id, port=chosen, data=devnet.data)
         chain = launch(spec, devnet.log)
         try:
             record = _record(spec, chain)

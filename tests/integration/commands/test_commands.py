@@ -49,6 +49,10 @@ def test_up_again_changes_nothing(hydra: Command) -> None:
     assert last_line(hydra("devnet", "status", "--json").stdout)["contracts"] == first["contracts"]
 
 
+def test_up_at_another_port_while_it_runs_is_refused(hydra: Command) -> None:
+    refused(hydra("devnet", "up", "--port", "1"), "127.0.0.1", "devnet down")
+
+
 def test_lists_are_empty_before_anything_is_opened(hydra: Command) -> None:
     assert last_line(hydra("job", "list", "--json").stdout) == {"event": "jobs", "items": []}
     assert last_line(hydra("campaign", "list", "--json").stdout) == {"event": "campaigns", "items": []}
