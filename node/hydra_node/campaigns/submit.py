@@ -16,6 +16,7 @@ from typing import Any
 from hydra_node.campaigns.claims import claim_job
 from hydra_node.campaigns.policy import MAX_POLICY_BYTES, CampaignPolicy
 from hydra_node.campaigns.scored import read_scores
+from hydra_node.chain.actions import commit_submission
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind
 from hydra_node.chain.events import Event
@@ -162,10 +163,7 @@ class Submitter:
             fields = {"submission": submission, "cid": cid, "items": prepared.item_count}
             self._report("resumed", f"submission {submission} goes on where it stopped", fields)
             return submission
-        campaign = await asyncio.to_thread(client.submissions.campaign, self._campaign)
-        await asyncio.to_thread(client.token.approve, client.submissions.address, campaign.terms.bond)
-        receipt = await asyncio.to_thread(client.submissions.commit, self._campaign, commitment)
-        submission = int(receipt.event("Committed").args["submissionId"])
+        submission = await asyncio.to_thread(commit_submission, client, self._campaign, commitment)
         text = f"submission {submission} committed: {prepared.item_count} items"
         self._report("committed", text, {"submission": submission, "cid": cid, "items": prepared.item_count})
         return submission

@@ -11,7 +11,6 @@ from hydra_node.chain.amounts import format_coin, format_hydra, parse_hydra
 from hydra_node.commands.confirm import confirm
 from hydra_node.commands.options import (
     BootstrapOption,
-    DataDirOption,
     DeploymentOption,
     JsonOption,
     KeystoreOption,
@@ -19,7 +18,6 @@ from hydra_node.commands.options import (
     RpcOption,
     WalletOption,
     YesOption,
-    home,
 )
 from hydra_node.commands.output import Output
 from hydra_node.errors import HydraError
@@ -154,7 +152,6 @@ def claim(
     deployment: DeploymentOption = None,
     keystore: KeystoreOption = None,
     password_file: PasswordFileOption = None,
-    data_dir: DataDirOption = None,
     bootstrap: BootstrapOption = [],
     as_json: JsonOption = False,
 ) -> None:
@@ -164,13 +161,13 @@ def claim(
     """
     from hydra_node.campaigns.claims import claim_everything
     from hydra_node.commands import session
-    from hydra_node.p2p.host import Host
+    from hydra_node.commands.jobs import visiting_host
 
     client = _client(rpc, deployment, keystore, wallet, password_file)
 
     async def main() -> None:
-        folder = data_dir or home() / "nodes" / wallet
-        async with Host.start(folder, bootstrap=session.bootstrap(bootstrap)) as host:
+        # Not as this wallet's own node, which may be running.
+        async with visiting_host(bootstrap) as host:
             paid = await claim_everything(client, host.ipfs)
         for job, amount in paid.items():
             Output(as_json).event("claimed", f"job {job}: {format_hydra(amount)}", job=job, amount_wei=amount)
@@ -182,6 +179,8 @@ def claim(
 
 def add_stake(client: ChainClient, role: Role, wei: int) -> int:
     """Approve and stake `wei`; the account's active stake afterwards. Raises HydraError when it has too little."""
+    from hydra_node.chain import actions
+
     tokens = client.token.balance_of(client.address)
     if tokens < wei:
         raise BadChoice(
@@ -189,8 +188,7 @@ def add_stake(client: ChainClient, role: Role, wei: int) -> int:
             expected=f"at least {format_hydra(wei)}",
             remedy="on a devnet: hydra-node devnet fund WALLET",
         )
-    client.token.approve(client.stakes.address, wei)
-    client.stakes.stake(role, wei)
+    actions.stake(client, role, wei)
     return client.stakes.stake_of(role, client.address)
 
 

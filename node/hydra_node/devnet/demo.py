@@ -259,7 +259,7 @@ class Demo:
         return await self.supervisor.start("single", _python("hydra_node.devnet.single", *arguments))
 
     async def _claim(self, role: Role) -> Participant:
-        command = _python(NODE, "claim", *self._common(role, f"{role.name}/claims"), "--json")
+        command = _python(NODE, "claim", *self._network_arguments(), *self._wallet(role), "--json")
         return await self.supervisor.start(f"{role.name}-claim", command)
 
     async def _ended(self, participant: Participant) -> None:
@@ -309,14 +309,14 @@ class Demo:
             elif isinstance(result, BaseException):
                 raise result
 
-    def _common(self, role: Role, folder: str = "") -> list[str]:
+    def _common(self, role: Role) -> list[str]:
+        data = self._folder(role.name) / "data"
+        return [*self._network_arguments(), *self._wallet(role), "--data-dir", str(data)]
+
+    def _wallet(self, role: Role) -> list[str]:
         home = self._folder(role.name)
-        return [
-            *self._network_arguments(),
-            *("--keystore", str(home / "keystore"), "--wallet", role.name),
-            *("--password-file", str(home / "password")),
-            *("--data-dir", str(self.options.workspace / (folder or f"{role.name}/data"))),
-        ]
+        secret = ("--password-file", str(home / "password"))
+        return ["--keystore", str(home / "keystore"), "--wallet", role.name, *secret]
 
     def _network_arguments(self) -> list[str]:
         assert self.network is not None

@@ -86,6 +86,10 @@ class PeerBusy(PeerError):
     """More requests of one peer are being handled than allowed."""
 
 
+class DirectoryBusy(PeerError):
+    """Another process runs a node from the same directory, and so with the same key."""
+
+
 class PortUnavailable(PeerError):
     """The address cannot be bound."""
 

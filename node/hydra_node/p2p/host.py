@@ -1,16 +1,18 @@
 """What every participant runs: a peer, a block store, and a Kubo RPC of its own through which its agents reach both."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
+from filelock import FileLock, Timeout
+
 from hydra_node.p2p.address import PeerAddress, parse_port
 from hydra_node.p2p.announcer import Announcer
 from hydra_node.p2p.blocks import BlockExchange
-from hydra_node.p2p.errors import BadAddress
+from hydra_node.p2p.errors import BadAddress, DirectoryBusy
 from hydra_node.p2p.identity import Identity, PeerId
 from hydra_node.p2p.node import NodeOptions, PeerNode
 from hydra_node.p2p.tasks import TaskOwner
@@ -54,13 +56,15 @@ class Host:
         """A participant that lives in `directory` (key, known peers, blocks), for the duration of the `async with`.
 
         `listen` is HOST:PORT, port 0 for any; `bootstrap` are peer addresses, which need not be up yet. Raises
-        BadAddress, PortUnavailable, IdentityFileUnusable, StorageError.
+        BadAddress, PortUnavailable, IdentityFileUnusable, DirectoryBusy, StorageError.
         """
         host, port = parse_listen(listen)
         entries = [PeerAddress.parse(text) for text in bootstrap]
         identity = Identity.load_or_create(directory / "peer.key")
+        lock = FileLock(directory / "running", thread_local=False)
         store = BlockStore(directory / "store")
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(_alone(lock, directory))
             node = await stack.enter_async_context(
                 PeerNode.start(identity, host, port, entries, directory / "peer", options=options)
             )
@@ -76,6 +80,21 @@ class Host:
             stack.push_async_callback(tasks.close)
             tasks.start(Announcer(store, exchange).run())
             yield cls(identity, node, store, exchange, ipfs, rpc.api, node.address)
+
+
+@contextlib.contextmanager
+def _alone(lock: FileLock, directory: Path) -> Iterator[None]:
+    """Two processes with one key would each be reached in the other's place."""
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise DirectoryBusy(
+            f"another process runs a node in {directory}", remedy="stop it, or choose another --data-dir"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def parse_listen(text: str) -> tuple[str, int]:

@@ -68,6 +68,8 @@ def test_stopped_before_the_reveal_it_ends_at_once_and_goes_on_when_started_agai
     command = ("data", "submit", "--campaign", campaign, "--file", data)
     with started(home, *command) as contributor:
         submission = until(contributor.stdout, "committed")[-1]["submission"]
+        second = hydra(*command, "--yes")
+        assert second.returncode == 2 and "another process runs a node in" in second.stderr
         contributor.send_signal(signal.SIGINT)
         assert contributor.wait(15) == 130
         assert contributor.stderr is not None and contributor.stderr.read() == ""
