@@ -20,7 +20,7 @@ NODE := node_modules/.installed
 BROWNIE := $(CONTRACTS_VENV)/.installed
 
 .PHONY: help install demo test verify lint bench contracts gas clean \
-	test-unit test-integration test-contracts test-slow test-faults demo-ganache
+	test-unit test-integration test-contracts test-slow test-faults demo-ganache invariants fuzz-contracts
 
 help:
 	@echo "make demo       the whole story on this machine (CHAIN=embedded|ganache|anvil SEED=n)"
@@ -29,6 +29,7 @@ help:
 	@echo "make install    the Python environment in $(VENV) (PIP_ARGS=... chooses another index or torch build)"
 	@echo "make contracts  compile the contracts and refresh what ships in the package"
 	@echo "make gas        measure gas and refresh the tracked table"
+	@echo "make fuzz-contracts  the contracts' invariants, 10,000 random walks of 500 moves (hours)"
 	@echo "make bench      every benchmark, JSON under build/"
 	@echo "make clean      remove what these commands made"
 
@@ -109,7 +110,7 @@ test-contracts: $(BROWNIE) $(NODE)
 
 # --- the longer suites ----------------------------------------------------------------------------------------------
 
-verify: test test-slow test-faults
+verify: test test-slow test-faults invariants
 	$(MAKE) demo CHAIN=embedded SEED=1
 	$(MAKE) demo CHAIN=ganache SEED=2
 
@@ -121,6 +122,16 @@ test-faults: $(NODE)
 	$(PY) -m pytest tests/faults
 
 # --- contracts ------------------------------------------------------------------------------------------------------
+
+# Random moves of everybody, the books checked after each; and whether a planted bug would be noticed.
+invariants: $(NODE)
+	$(PY) scripts/brownie_home.py
+	$(PY) scripts/forge.py test
+	$(PY) scripts/planted_bugs.py
+
+fuzz-contracts: $(NODE)
+	$(PY) scripts/brownie_home.py
+	FOUNDRY_PROFILE=long $(PY) scripts/forge.py test --match-test invariant
 
 contracts: $(NODE)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node scripts/compile.js

@@ -3,6 +3,10 @@ pragma solidity 0.8.28;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
+import {Nonces} from "@openzeppelin/contracts/utils/Nonces.sol";
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Cid} from "./base/Cid.sol";
 import {ExactTransfer} from "./base/ExactTransfer.sol";
@@ -13,12 +17,16 @@ import {CampaignTerms, ISubmissionRegistry, SubmissionState} from "./interfaces/
 /// @title Submissions of data: committed blind, then revealed
 /// @notice A commitment is salted and bound to its sender, the chain and this contract. So nobody learns a CID before the
 /// commit window has closed, and a copied commitment cannot be revealed by its copier.
-contract SubmissionRegistry is ISubmissionRegistry, Guarded {
+contract SubmissionRegistry is ISubmissionRegistry, Guarded, EIP712, Nonces {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
     /// @notice Submissions of one campaign. Bounds `submissionsOf`; the bond answers filling it with spam.
     uint256 public constant MAX_SUBMISSIONS = 4096;
+
+    bytes32 private constant COMMIT_TYPEHASH = keccak256(
+        "Commit(uint256 jobId,address contributor,bytes32 commitment,uint256 fee,uint256 nonce,uint256 deadline)"
+    );
 
     IERC20 public immutable token;
     IJobEscrow public immutable escrow;
@@ -46,8 +54,14 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
     mapping(uint256 => CampaignTerms) private _terms;
     mapping(uint256 => Window) private _windows;
     mapping(uint256 => Entry) private _entries;
+    mapping(uint256 => uint256) private _feeOf;
+    /// @inheritdoc ISubmissionRegistry
+    mapping(uint256 => uint256) public relayed;
 
-    constructor(IERC20 token_, IJobEscrow escrow_, address admin, address guardian) Guarded(admin, guardian) {
+    constructor(IERC20 token_, IJobEscrow escrow_, address admin, address guardian)
+        Guarded(admin, guardian)
+        EIP712("Hydra submissions", "1")
+    {
         token = token_;
         escrow = escrow_;
     }
@@ -60,6 +74,8 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
         if (job.kind != Kind.Campaign || job.state != State.Open) revert NotOpenCampaign(jobId);
         if (terms.commitSeconds == 0 || terms.revealSeconds == 0 || terms.maxItems == 0) revert BadTerms();
         if (terms.scoreCommitSeconds == 0 || terms.scoreRevealSeconds == 0) revert BadTerms();
+        // A submission that is relayed and then given up must cost more than it brought.
+        if (terms.relayFee > terms.bond) revert BadTerms();
         uint40 commitEnd = uint40(block.timestamp) + terms.commitSeconds;
         uint40 revealEnd = commitEnd + terms.revealSeconds;
         uint40 windowsEnd = revealEnd + terms.scoreCommitSeconds + terms.scoreRevealSeconds;
@@ -86,22 +102,29 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
 
     /// @inheritdoc ISubmissionRegistry
     function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId) {
-        Window storage window = _windows[jobId];
-        (uint40 commitEnd, uint16 count, uint96 bond) = (window.commitEnd, window.count, window.bond);
-        if (window.paused) revert CampaignPaused(jobId);
-        if (commitEnd == 0) revert UnknownCampaign(jobId);
-        if (block.timestamp >= commitEnd) revert CommitClosed(jobId, commitEnd);
-        if (commitment == 0) revert EmptyCommitment();
-        if (count >= MAX_SUBMISSIONS) revert CampaignFull(jobId, MAX_SUBMISSIONS);
-        submissionId = _numberOf(jobId, count);
-        window.count = count + 1;
-        Entry storage entry = _entries[submissionId];
-        entry.contributor = msg.sender;
-        entry.state = SubmissionState.Committed;
-        entry.commitBlock = uint40(block.number);
-        entry.content = commitment;
-        emit Committed(submissionId, jobId, msg.sender, commitment);
-        if (bond != 0) ExactTransfer.pull(token, msg.sender, bond);
+        return _commit(jobId, msg.sender, commitment);
+    }
+
+    /// @inheritdoc ISubmissionRegistry
+    /// @dev The nonce is used before anything else is called, so that a contract's signature check gains nothing by calling
+    /// back in.
+    function commitFor(
+        uint256 jobId,
+        address contributor,
+        bytes32 commitment,
+        uint256 fee,
+        uint256 deadline,
+        bytes calldata signature
+    ) external returns (uint256 submissionId) {
+        if (block.timestamp > deadline) revert SignatureExpired(deadline);
+        uint256 nonce = _useNonce(contributor);
+        bytes32 content = keccak256(abi.encode(COMMIT_TYPEHASH, jobId, contributor, commitment, fee, nonce, deadline));
+        if (!SignatureChecker.isValidSignatureNow(contributor, _hashTypedDataV4(content), signature)) {
+            revert BadSignature(contributor, nonce);
+        }
+        submissionId = _commit(jobId, contributor, commitment);
+        emit Relayed(submissionId, jobId, msg.sender, nonce, fee);
+        _payRelay(submissionId, jobId, fee);
     }
 
     /// @inheritdoc ISubmissionRegistry
@@ -115,18 +138,19 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
         bytes32 consentHash,
         bytes32 salt
     ) external {
-        Entry storage entry = _own(submissionId);
+        Entry storage entry = _entries[submissionId];
         if (entry.state != SubmissionState.Committed) revert WrongSubmissionState(submissionId, entry.state);
         uint256 jobId = _jobOf(submissionId);
+        address contributor = entry.contributor;
         uint256 bond = _admitReveal(jobId, itemCount);
         Cid.check(cid);
-        bytes32 shown = commitmentOf(jobId, msg.sender, itemsRoot, itemCount, cid, licenceHash, consentHash, salt);
+        bytes32 shown = commitmentOf(jobId, contributor, itemsRoot, itemCount, cid, licenceHash, consentHash, salt);
         if (shown != entry.content) revert CommitmentMismatch(submissionId, entry.content, shown);
         entry.state = SubmissionState.Revealed;
         entry.itemCount = itemCount;
         entry.content = itemsRoot;
-        emit Revealed(submissionId, jobId, msg.sender, itemsRoot, itemCount, cid, licenceHash, consentHash);
-        if (bond != 0) token.safeTransfer(msg.sender, bond);
+        emit Revealed(submissionId, jobId, contributor, itemsRoot, itemCount, cid, licenceHash, consentHash);
+        if (bond != 0) token.safeTransfer(contributor, bond);
     }
 
     /// @inheritdoc ISubmissionRegistry
@@ -157,7 +181,10 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
         if (block.timestamp >= window.commitEnd) {
             _forfeitBond(submissionId, jobId, msg.sender, window.bond);
         } else if (window.bond != 0) {
-            token.safeTransfer(msg.sender, window.bond);
+            // What a relay of it took from the gas pool comes back: committing and revoking would drain the pool.
+            uint256 fee = _feeOf[submissionId];
+            if (fee != 0) _toEscrow(jobId, fee);
+            token.safeTransfer(msg.sender, window.bond - fee);
         }
     }
 
@@ -208,6 +235,40 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
         return _windows[jobId].revealed;
     }
 
+    function _commit(uint256 jobId, address contributor, bytes32 commitment)
+        private
+        returns (uint256 submissionId)
+    {
+        Window storage window = _windows[jobId];
+        (uint40 commitEnd, uint16 count, uint96 bond) = (window.commitEnd, window.count, window.bond);
+        if (window.paused) revert CampaignPaused(jobId);
+        if (commitEnd == 0) revert UnknownCampaign(jobId);
+        if (block.timestamp >= commitEnd) revert CommitClosed(jobId, commitEnd);
+        if (commitment == 0) revert EmptyCommitment();
+        if (count >= MAX_SUBMISSIONS) revert CampaignFull(jobId, MAX_SUBMISSIONS);
+        submissionId = _numberOf(jobId, count);
+        window.count = count + 1;
+        Entry storage entry = _entries[submissionId];
+        entry.contributor = contributor;
+        entry.state = SubmissionState.Committed;
+        entry.commitBlock = uint40(block.number);
+        entry.content = commitment;
+        emit Committed(submissionId, jobId, contributor, commitment);
+        if (bond != 0) ExactTransfer.pull(token, contributor, bond);
+    }
+
+    /// @dev The pool bounds what spam can take from the sponsor; the bond and the scoring bound the rest.
+    function _payRelay(uint256 submissionId, uint256 jobId, uint256 fee) private {
+        if (fee == 0) return;
+        CampaignTerms storage terms = _terms[jobId];
+        uint256 limit = Math.min(terms.relayFee, terms.gasPool - relayed[jobId]);
+        if (fee > limit) revert FeeTooHigh(jobId, fee, limit);
+        relayed[jobId] += fee;
+        _feeOf[submissionId] = fee;
+        escrow.reserve(jobId, fee);
+        escrow.pay(jobId, msg.sender, fee);
+    }
+
     function _own(uint256 submissionId) private view returns (Entry storage entry) {
         entry = _entries[submissionId];
         if (entry.contributor != msg.sender) revert NotContributor(submissionId, msg.sender);
@@ -226,9 +287,12 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded {
 
     function _forfeitBond(uint256 submissionId, uint256 jobId, address contributor, uint256 bond) private {
         emit Forfeited(submissionId, jobId, contributor, bond);
-        if (bond == 0) return;
-        token.forceApprove(address(escrow), bond);
-        escrow.topUp(jobId, bond);
+        if (bond != 0) _toEscrow(jobId, bond);
+    }
+
+    function _toEscrow(uint256 jobId, uint256 amount) private {
+        token.forceApprove(address(escrow), amount);
+        escrow.topUp(jobId, amount);
     }
 
     /// @dev A submission's number holds its job and its place (from one), which saves a stored list.

@@ -10,6 +10,8 @@ pragma solidity 0.8.28;
 /// @param maxItems items a submission may hold.
 /// @param validatorFee wei for each validator that backed the result.
 /// @param validatorPenalty wei cut from a validator that was silent or wrong, at most half of its stake.
+/// @param relayFee the most wei that whoever sends a contributor's signed commitment gets for it.
+/// @param gasPool wei of the campaign's money that relay fees may take altogether.
 struct CampaignTerms {
     uint32 commitSeconds;
     uint32 revealSeconds;
@@ -19,6 +21,8 @@ struct CampaignTerms {
     uint32 maxItems;
     uint256 validatorFee;
     uint256 validatorPenalty;
+    uint256 relayFee;
+    uint256 gasPool;
 }
 
 /// @notice Where a submission stands.
@@ -53,6 +57,10 @@ interface ISubmissionRegistry {
     event Committed(
         uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, bytes32 commitment
     );
+    /// @notice Somebody sent a contributor's signed commitment and was paid `fee` for it.
+    event Relayed(
+        uint256 indexed submissionId, uint256 indexed jobId, address indexed relayer, uint256 nonce, uint256 fee
+    );
     /// @dev The CID lives in this event only, so nobody reads it before the commit window has closed.
     event Revealed(
         uint256 indexed submissionId,
@@ -73,7 +81,7 @@ interface ISubmissionRegistry {
     error NotSponsor(uint256 jobId, address caller);
     /// @notice The job is no campaign, or is not Open.
     error NotOpenCampaign(uint256 jobId);
-    /// @notice A window of zero seconds, or no item allowed.
+    /// @notice A window of zero seconds, no item allowed, or a relay fee above the bond.
     error BadTerms();
     /// @notice The last window must end by the job's exit time.
     error ExitTooEarly(uint256 jobId, uint256 windowsEnd, uint40 exitTime);
@@ -85,6 +93,12 @@ interface ISubmissionRegistry {
     error EmptyCommitment();
     /// @notice The commit window closed at `commitEnd`.
     error CommitClosed(uint256 jobId, uint40 commitEnd);
+    /// @notice The signature counted until `deadline`.
+    error SignatureExpired(uint256 deadline);
+    /// @notice The signature is not the contributor's over these values and its next nonce.
+    error BadSignature(address contributor, uint256 nonce);
+    /// @notice The fee is above the campaign's `relayFee`, or more than its gas pool has left.
+    error FeeTooHigh(uint256 jobId, uint256 fee, uint256 limit);
     /// @notice The campaign holds as many submissions as it may.
     error CampaignFull(uint256 jobId, uint256 limit);
     /// @notice Reveals are taken from `commitEnd` until just before `revealEnd`.
@@ -111,7 +125,23 @@ interface ISubmissionRegistry {
     /// @notice Commit to a submission and leave the bond (needs an allowance when there is one).
     function commit(uint256 jobId, bytes32 commitment) external returns (uint256 submissionId);
 
-    /// @notice Show what was committed and take the bond back.
+    /// @notice Commit for a contributor who signed it (EIP-712) and need not hold ether; anyone may, for a fee from the
+    /// campaign's gas pool. The bond is the contributor's all the same, by an allowance that a permit can give. Answers
+    /// replays: a signature names this chain and contract, the job, a nonce that is used once, and a deadline.
+    /// @param fee wei for the sender, as signed; at most the campaign's `relayFee` and what the pool has left.
+    /// @param deadline seconds of chain time until when the signature counts.
+    /// @param signature the contributor's: 65 bytes, or what its contract accepts (ERC-1271).
+    function commitFor(
+        uint256 jobId,
+        address contributor,
+        bytes32 commitment,
+        uint256 fee,
+        uint256 deadline,
+        bytes calldata signature
+    ) external returns (uint256 submissionId);
+
+    /// @notice Show what was committed; the bond goes back to the contributor. Whoever was told the salt may send it:
+    /// the commitment names its contributor, so that this changes nothing but who pays for the transaction.
     /// @param itemsRoot Merkle root of the items.
     /// @param cid where the items are found, at most 96 bytes.
     function reveal(
@@ -149,6 +179,9 @@ interface ISubmissionRegistry {
 
     /// @notice Numbers of the campaign's submissions in order of commitment.
     function submissionsOf(uint256 jobId) external view returns (uint256[] memory);
+
+    /// @notice Wei that relay fees have taken from the campaign's gas pool.
+    function relayed(uint256 jobId) external view returns (uint256);
 
     /// @notice How many submissions were ever revealed.
     function revealedCount(uint256 jobId) external view returns (uint256);

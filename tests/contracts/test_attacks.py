@@ -48,7 +48,7 @@ def test_a_front_run_submission_cannot_be_revealed_by_the_thief(world):
     world.reveal(own, owner)
     with reverts(revert_pattern="CommitmentMismatch: .*"):
         world.reveal(stolen, thief)
-    with reverts(revert_pattern="NotContributor: .*"):
+    with reverts(revert_pattern="WrongSubmissionState: .*"):
         world.reveal(own, thief)
 
 

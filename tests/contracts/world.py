@@ -41,6 +41,8 @@ class CampaignTerms:
     max_items: int = 1000
     validator_fee: int = 5 * HYDRA
     validator_penalty: int = 40 * HYDRA
+    relay_fee: int = 0
+    gas_pool: int = 0
 
     def wire(self) -> tuple[int, ...]:
         return tuple(vars(self).values())

@@ -19,11 +19,16 @@ class BadTerms(HydraError):
 def check_campaign(client: ChainClient, terms: CampaignTerms, reward: int) -> None:
     """Raises BadTerms, BadArgument."""
     _check_window("windows", windows(terms))
-    if reward <= terms.validator_fee:
+    if reward <= terms.validator_fee + terms.gas_pool:
         raise BadTerms(
-            f"the reward of {format_hydra(reward)} does not pay for one validator",
-            expected=f"more than the fee of {format_hydra(terms.validator_fee)}",
-            remedy="offer more, or a lower --validator-fee",
+            f"the reward of {format_hydra(reward)} does not pay for one validator and the relays",
+            expected=f"more than {format_hydra(terms.validator_fee + terms.gas_pool)}",
+            remedy="offer more, or a lower --validator-fee or --gas-pool",
+        )
+    if terms.relay_fee > terms.bond:
+        raise BadTerms(
+            f"the relay fee of {format_hydra(terms.relay_fee)} is above the bond",
+            expected=f"at most {format_hydra(terms.bond)}: else relaying what is never revealed would pay",
         )
     client.submissions.call("openCampaign", 0, terms)
 

@@ -52,6 +52,10 @@ def create(
     validator_penalty: Annotated[
         str, typer.Option("--validator-penalty", help="Stake a lying or silent validator loses.")
     ] = "40 HYDRA",
+    relay_fee: Annotated[
+        str, typer.Option("--relay-fee", help="Most that whoever sends a contributor's signed commitment gets for it.")
+    ] = "0 HYDRA",
+    gas_pool: Annotated[str, typer.Option("--gas-pool", help="Most that all relay fees take together.")] = "0 HYDRA",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Serve until scored and build the dataset.")] = True,
     wallet: WalletOption = "me",
     rpc: RpcOption = "",
@@ -89,6 +93,8 @@ def create(
         max_items=max_items,
         validator_fee=parse_hydra(validator_fee),
         validator_penalty=parse_hydra(validator_penalty),
+        relay_fee=parse_hydra(relay_fee),
+        gas_pool=parse_hydra(gas_pool),
     )
     table = tables.read_file(reference)
     policy = CampaignPolicy.checked(
@@ -232,6 +238,8 @@ def show(
         "bond_wei": terms.bond,
         "validator_fee_wei": terms.validator_fee,
         "validator_penalty_wei": terms.validator_penalty,
+        "relay_fee_wei": terms.relay_fee,
+        "gas_pool_wei": terms.gas_pool,
         "submissions": len(client.submissions.submissions_of(number)),
         "revealed": client.submissions.revealed_count(number),
     }

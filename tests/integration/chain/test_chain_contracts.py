@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conftest import Network
 
 HYDRA = 10**18
-TERMS = CampaignTerms(60, 60, 60, 60, HYDRA, 1000, HYDRA, HYDRA)
+TERMS = CampaignTerms(60, 60, 60, 60, HYDRA, 1000, HYDRA, HYDRA, HYDRA, 3 * HYDRA)
 
 
 def test_tokens_move_and_the_receipt_tells(network: Network) -> None:

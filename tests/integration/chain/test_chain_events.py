@@ -27,7 +27,7 @@ def test_events_of_all_contracts_come_in_the_order_of_the_chain(network: Network
         client, Kind.CAMPAIGN, spec_hash=bytes(32), spec_cid="bafy", amount=20 * HYDRA, exit_time=exit_time
     )
     top_up(client, job_id, HYDRA)
-    client.submissions.open_campaign(job_id, CampaignTerms(60, 60, 60, 60, HYDRA, 10, HYDRA, HYDRA))
+    client.submissions.open_campaign(job_id, CampaignTerms(60, 60, 60, 60, HYDRA, 10, HYDRA, HYDRA, 0, 0))
     submission_id = commit_submission(client, job_id, b"\x07" * 32)
 
     events = client.events.poll(start)

@@ -31,6 +31,8 @@ TERMS = CampaignTerms(
     max_items=1000,
     validator_fee=10 * HYDRA,
     validator_penalty=40 * HYDRA,
+    relay_fee=0,
+    gas_pool=0,
 )
 NAMES = ("sponsor", "honest", "noise", "validator-a", "validator-b", "validator-c")
 

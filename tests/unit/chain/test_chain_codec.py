@@ -13,7 +13,7 @@ uint32 = st.integers(0, 2**32 - 1)
 uint256 = st.integers(0, 2**256 - 1)
 
 
-@given(st.builds(CampaignTerms, uint32, uint32, uint32, uint32, uint256, uint32, uint256, uint256))
+@given(st.builds(CampaignTerms, uint32, uint32, uint32, uint32, uint256, uint32, uint256, uint256, uint256, uint256))
 def test_a_struct_comes_back_as_it_was_given(terms: CampaignTerms) -> None:
     function = load("SubmissionRegistry").function("openCampaign")
     data = encode_call(function, [7, terms])

@@ -44,6 +44,8 @@ class CampaignTerms:
     max_items: int
     validator_fee: int
     validator_penalty: int
+    relay_fee: int
+    gas_pool: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.28;
+
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
+import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
+import {Sortition} from "../base/Sortition.sol";
+
+// For tests: each contract is a rule of ours without the one check that an attack needs missing. An attack counts as
+// answered when it works here and not there.
+
+/// @notice A commitment that binds neither its sender nor the round: a copied one can be revealed.
+contract WeakCommitments {
+    mapping(address => bytes32) public commitmentOf;
+    mapping(address => bytes32) public rootOf;
+
+    function commit(bytes32 commitment) external {
+        commitmentOf[msg.sender] = commitment;
+    }
+
+    function reveal(bytes32 root, bytes32 salt) external {
+        require(keccak256(abi.encode(root, salt)) == commitmentOf[msg.sender], "mismatch");
+        rootOf[msg.sender] = root;
+    }
+}
+
+/// @notice A draw that takes the hash as it is: zero once 256 blocks have passed, so that anybody can compute it before.
+contract WeakDraw {
+    address[] public candidates;
+    uint64 public anchor;
+
+    constructor(address[] memory candidates_) {
+        candidates = candidates_;
+        anchor = Sortition.fixBlock();
+    }
+
+    function draw(uint256 count) external view returns (address[] memory drawn) {
+        drawn = candidates;
+        uint256[] memory weights = new uint256[](drawn.length);
+        for (uint256 i = 0; i < drawn.length; ++i) {
+            weights[i] = 1;
+        }
+        count = Sortition.draw(drawn, weights, count, keccak256(abi.encode(blockhash(anchor))));
+        assembly {
+            mstore(drawn, count)
+        }
+    }
+}
+
+/// @notice Stake whose slash does not reach what thaws: whoever asks to withdraw first loses nothing.
+contract WeakStakes {
+    IERC20 private immutable _token;
+    mapping(address => uint256) public active;
+    mapping(address => uint256) public thawing;
+
+    constructor(IERC20 token) {
+        _token = token;
+    }
+
+    function stake(uint256 amount) external {
+        active[msg.sender] += amount;
+        _token.transferFrom(msg.sender, address(this), amount);
+    }
+
+    function requestWithdraw(uint256 amount) external {
+        active[msg.sender] -= amount;
+        thawing[msg.sender] += amount;
+    }
+
+    function slash(address operator, uint256 amount) external {
+        active[operator] -= amount < active[operator] ? amount : active[operator];
+    }
+
+    function withdraw() external {
+        uint256 amount = thawing[msg.sender];
+        thawing[msg.sender] = 0;
+        _token.transfer(msg.sender, amount);
+    }
+}
+
+/// @notice Rewards that forget what was paid: a leaf pays again and again.
+contract WeakRewards {
+    IERC20 private immutable _token;
+    bytes32 private immutable _root;
+
+    constructor(IERC20 token, bytes32 root) {
+        _token = token;
+        _root = root;
+    }
+
+    function claim(uint256 jobId, address account, uint256 amount, bytes32 evidence, bytes32[] calldata proof) external {
+        bytes32 leaf = keccak256(bytes.concat(keccak256(abi.encode(jobId, account, amount, evidence))));
+        require(MerkleProof.verifyCalldata(proof, _root, leaf), "proof");
+        _token.transfer(account, amount);
+    }
+}
+
+/// @notice An escrow that pays before it books: a token that calls back is paid twice.
+contract WeakEscrow {
+    IERC20 private immutable _token;
+    mapping(address => uint256) public deposited;
+
+    constructor(IERC20 token) {
+        _token = token;
+    }
+
+    function open(uint256 amount) external {
+        _token.transferFrom(msg.sender, address(this), amount);
+        deposited[msg.sender] += amount;
+    }
+
+    function refund() external {
+        uint256 amount = deposited[msg.sender];
+        require(amount != 0, "nothing");
+        _token.transfer(msg.sender, amount);
+        deposited[msg.sender] = 0;
+    }
+}
+
+/// @notice A relayed commitment without a nonce: whoever saw it once sends it again, and is paid again.
+contract WeakRelay {
+    uint256 public count;
+
+    function commitFor(address contributor, bytes32 commitment, bytes calldata signature) external {
+        bytes32 message = keccak256(abi.encode(address(this), contributor, commitment));
+        require(SignatureChecker.isValidSignatureNow(contributor, message, signature), "signature");
+        ++count;
+    }
+}
