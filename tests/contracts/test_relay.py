@@ -31,9 +31,9 @@ def domain(contract, name):
     return {"name": name, "version": "1", "chainId": chain.id, "verifyingContract": contract.address}
 
 
-def sign(world, account, job_id, fee=FEE, deadline=FOREVER, nonce=None, submission=Submission()):
+def sign(world, account, job_id, fee=FEE, deadline=FOREVER, nonce=None):
     """The contributor's commitment to a submission, by its key alone."""
-    commitment = bytes(world.submissions.commitmentOf(job_id, account.address, *submission.wire()))
+    commitment = bytes(world.submissions.commitmentOf(job_id, account.address, *Submission().wire()))
     if nonce is None:
         nonce = world.submissions.nonces(account.address)
     types = {

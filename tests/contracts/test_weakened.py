@@ -1,4 +1,4 @@
-"""The same attack twice: on a copy without the check that answers it, where it works, and on ours, where it does not."""
+"""The same attack twice: on a copy without the check that answers it, where it works, and on ours, where it fails."""
 
 import pytest
 from brownie import (

@@ -84,7 +84,8 @@ def submit(
             outcome = await submitter.outcome(submission)
             if claim and outcome.amount:
                 paid = await submitter.claim()
-                output.event("claimed", f"{format_hydra(paid)} claimed", job=campaign, amount_wei=paid)
+                text = f"{format_hydra(paid)} claimed" if paid else "claimed already"
+                output.event("claimed", text, job=campaign, amount_wei=paid)
             output.event("done", "", submission=submission)
 
     session.run(main())

@@ -64,17 +64,16 @@ def status(directory: DirectoryOption = None, as_json: JsonOption = False) -> No
 
     Example: hydra-node devnet status
     """
-    from hydra_node.commands import session
-    from hydra_node.devnet import lifecycle
+    from hydra_node.devnet import first_peer, lifecycle
 
     now = lifecycle.status(directory or default_devnet())
     if not now.running:
         Output(as_json).event("status", "no devnet is running; start one: hydra-node devnet up", running=False)
         return
-    known = session.network(now.directory)
-    peers = list(known.bootstrap) if known else []
+    peer = first_peer.running(now.directory)
+    peers = [peer] if peer else []
     lines = [f"{now.kind} chain {now.chain_id} at {now.rpc}, block {now.block}, process {now.pid}"]
-    lines += [f"peer at {peer}" for peer in peers]
+    lines += [f"peer at {peer}" if peer else "the first peer does not run; start it: hydra-node devnet up"]
     lines += [f"  {name} {address}" for name, address in (now.contracts or {}).items()]
     Output(as_json).event(
         "status",

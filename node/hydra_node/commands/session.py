@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
+import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from hydra_node.chain.contracts import ChainClient
 
 NETWORK_FILE = "network.json"
+INTERRUPTED = 130
+THREADS_SECONDS = 3.0
 
 
 class NoNetwork(HydraError):
@@ -92,6 +97,22 @@ def _cancel_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any])
             loop.add_signal_handler(number, task.cancel)
 
 
+def _leave_soon() -> None:
+    """End the process even if a thread still waits, patiently, for a chain that does not answer.
+
+    The interpreter would wait for it. What threads do here may be killed at any time.
+    """
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+
+    timer = threading.Timer(THREADS_SECONDS, leave)
+    timer.daemon = True
+    timer.start()
+
+
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a command's coroutine; SIGTERM and Ctrl-C cancel it, so that it closes what it opened."""
 
@@ -101,6 +122,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         try:
             await task
         except asyncio.CancelledError:
-            raise SystemExit(130) from None
+            _leave_soon()
+            raise SystemExit(INTERRUPTED) from None
 
     asyncio.run(cancellable())

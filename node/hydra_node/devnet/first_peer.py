@@ -23,7 +23,7 @@ class PeerFailed(HydraError):
 
 def up(directory: Path) -> str:
     """Start the peer unless it runs; its address. Raises PeerFailed."""
-    known = _running(directory)
+    known = running(directory)
     if known is not None:
         return known
     log = directory / "peer.log"
@@ -41,7 +41,7 @@ def up(directory: Path) -> str:
 
 def down(directory: Path) -> bool:
     """Stop the peer; False if none was running."""
-    known = _running(directory)
+    known = running(directory)
     if known is not None:
         record = json.loads(_record(directory).read_text(encoding="utf-8"))
         end_process(int(record["pid"]), str(record["started"]))
@@ -60,7 +60,8 @@ def _record(directory: Path) -> Path:
     return directory / "peer.json"
 
 
-def _running(directory: Path) -> str | None:
+def running(directory: Path) -> str | None:
+    """The address of the peer, or None when it does not run."""
     try:
         record = json.loads(_record(directory).read_text(encoding="utf-8"))
     except FileNotFoundError:

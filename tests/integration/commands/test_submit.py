@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
-from commands_world import PASSWORD, Command
+from commands_world import PASSWORD, Command, run_in
 from sklearn.datasets import load_digits
 
 Event = dict[str, Any]
@@ -82,3 +82,23 @@ def test_stopped_before_the_reveal_it_ends_at_once_and_goes_on_when_started_agai
         assert contributor.wait(30) == 0
     listed = json.loads(hydra("data", "status", "--json").stdout)["items"]
     assert [(item["submission"], item["state"], item["items"]) for item in listed] == [(submission, "revealed", 50)]
+
+
+@pytest.mark.timeout(120)
+def test_stopped_while_the_chain_is_gone_it_ends_within_seconds(tmp_path: Path) -> None:
+    """It is asking for the next job, patiently, and nobody answers."""
+    chain = run_in(tmp_path, "devnet", "up", "--port", "0", "--json")
+    try:
+        assert run_in(tmp_path, "wallet", "new", "me").returncode == 0
+        assert run_in(tmp_path, "devnet", "fund", "me").returncode == 0
+        with started(tmp_path, "stake-and-train", "--stake", "100 HYDRA") as trainer:
+            until(trainer.stdout, "waiting")
+            status = json.loads(run_in(tmp_path, "devnet", "status", "--json").stdout)
+            os.kill(status["pid"], signal.SIGKILL)
+            with pytest.raises(subprocess.TimeoutExpired):
+                trainer.wait(4)
+            trainer.send_signal(signal.SIGINT)
+            assert trainer.wait(15) == 130
+    finally:
+        run_in(tmp_path, "devnet", "down")
+    assert chain.returncode == 0
