@@ -14,6 +14,8 @@ import {vm} from "./Vm.sol";
 /// @notice What is true after any moves of anybody. `forge` calls the handler at random and checks after every move.
 contract Invariants {
     address private constant TREASURY = address(0x7EA);
+    error NeverSeen(string what, uint256 state, uint256 disputes);
+
     System private _system;
     Handler private _handler;
 
@@ -116,12 +118,13 @@ contract Invariants {
     function _what_is_promised_is_reserved() private view {
         for (uint256 jobId = 1; jobId <= _system.escrow().jobCount(); ++jobId) {
             IJobEscrow.Job memory job = _system.escrow().job(jobId);
-            (, uint256 total,) = _system.rewards().current(jobId);
+            (bytes32 root, uint256 total,) = _system.rewards().current(jobId);
             uint256 claimed = _system.rewards().claimedTotal(jobId);
             assert(claimed <= total);
             assert(job.reserved >= total - claimed);
-            // After the last window nothing is kept from the sponsor that nobody was promised.
-            if (job.state == State.Settled || job.kind == Kind.Training) assert(job.reserved == total - claimed);
+            // Once there is a result, nothing is kept from the sponsor that nobody was promised.
+            bool decided = job.state == State.Settled || (job.state == State.Challenge && root != 0);
+            if (decided || job.kind == Kind.Training) assert(job.reserved == total - claimed);
         }
     }
 
@@ -150,15 +153,16 @@ contract Invariants {
             if (i % 16 == 0) invariant_the_books_are_right();
         }
         for (uint256 s = uint256(State.Open); s <= uint256(State.Refunded); ++s) {
-            assert(_handler.sawJob(State(s)));
+            if (!_handler.sawJob(State(s))) revert NeverSeen("job", s, _system.disputes().disputeCount());
         }
         for (uint256 s = uint256(SubmissionState.Committed); s <= uint256(SubmissionState.Revoked); ++s) {
-            assert(_handler.sawSubmission(SubmissionState(s)));
+            if (!_handler.sawSubmission(SubmissionState(s))) revert NeverSeen("submission", s, _system.disputes().disputeCount());
         }
-        assert(_handler.sawRound(RoundState.Commit) && _handler.sawRound(RoundState.Tallied));
-        assert(_handler.sawRound(RoundState.Failed));
+        for (uint256 s = uint256(RoundState.Commit); s <= uint256(RoundState.Failed); ++s) {
+            if (!_handler.sawRound(RoundState(s))) revert NeverSeen("round", s, _system.disputes().disputeCount());
+        }
         for (uint256 s = uint256(DisputeState.Drawing); s <= uint256(DisputeState.Undecided); ++s) {
-            assert(_handler.sawDispute(DisputeState(s)));
+            if (!_handler.sawDispute(DisputeState(s))) revert NeverSeen("dispute", s, _system.disputes().disputeCount());
         }
     }
 
