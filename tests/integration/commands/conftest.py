@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from commands_world import Command, run_in
+
+from hydra_node.chain.contracts import connect
+from hydra_node.chain.wallet import WalletStore
+from hydra_node.commands.session import network
+
+Holdings = Callable[[], tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +33,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def hydra(home: Path) -> Command:
     """`hydra-node` on the running devnet."""
     return lambda *arguments, **keywords: run_in(home, *arguments, **keywords)
+
+
+@pytest.fixture
+def holdings(home: Path) -> Holdings:
+    """What the wallet `me` has, in wei of the token and of the coin: whoever sends anything has less of the coin."""
+    known = network(home / "devnet")
+    assert known is not None
+    client = connect(known.rpc, home / "devnet" / "deployment.json")
+    address = WalletStore(home / "keystore").require("me").address
+    return lambda: (client.token.balance_of(address), int(client.rpc.request("eth_getBalance", address, "latest"), 16))

@@ -17,6 +17,7 @@ import pytest
 from commands_world import PASSWORD, Command, run_in
 from sklearn.datasets import load_digits
 
+pytestmark = pytest.mark.slow
 Event = dict[str, Any]
 
 
