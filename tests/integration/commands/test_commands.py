@@ -276,6 +276,7 @@ def test_a_job_on_a_dataset_that_nobody_has_is_refused(hydra: Command, holdings:
     assert holdings() == before
 
 
+@pytest.mark.slow
 def test_a_campaign_is_shown_in_full_and_refunded_in_time(hydra: Command, tmp_path: Path) -> None:
     windows = [part for name in ("commit", "reveal") for part in (f"--{name}-seconds", "1")]
     created = hydra(
