@@ -30,6 +30,7 @@ def check_campaign(client: ChainClient, terms: CampaignTerms, reward: int) -> No
             f"the relay fee of {format_hydra(terms.relay_fee)} is above the bond",
             expected=f"at most {format_hydra(terms.bond)}: else relaying what is never revealed would pay",
         )
+    # Encoded, never sent: a number that the contract's types do not hold is refused here.
     client.submissions.call("openCampaign", 0, terms)
 
 
@@ -53,6 +54,7 @@ def check_training(client: ChainClient, terms: TrainingTerms, reward: int, sampl
             expected=f"at least {format_hydra(samples * terms.rate_per_sample)}, and the auditors' fees",
             remedy="offer more, or a lower --rate",
         )
+    # As above.
     client.training.call("openTraining", 0, terms)
 
 

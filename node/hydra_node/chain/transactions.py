@@ -289,6 +289,7 @@ class Sender:
                 return True
             if used or not wait or time.monotonic() >= deadline:
                 return False
+            # JSON-RPC over HTTP tells of nothing by itself: it has to be asked, as in `wait`.
             time.sleep(POLL_SECONDS)
 
     def _bump(self, sent: Sent) -> Sent:

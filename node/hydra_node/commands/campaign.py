@@ -113,6 +113,7 @@ def create(
     packed = read_reference(reference, policy.item_schema)
     options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
     client = options.client()
+    # The sponsor checks again before it pays; here so that nobody says yes to what is then refused.
     check_campaign(client, terms, wei)
     confirm(f"Escrow {format_hydra(wei)} for '{title}'?", yes=yes, as_json=as_json)
     output = Output(as_json)

@@ -110,6 +110,7 @@ def create(
     )
     options = NodeOptions(wallet, rpc, deployment, keystore, password_file, data_dir, tuple(bootstrap), listen)
     client = options.client()
+    # The sponsor checks again before it pays; here so that nobody says yes to what is then refused.
     check_training(client, terms, wei, job_spec.steps * job_spec.global_batch)
     Cid.parse(job_spec.dataset)
     confirm(f"Escrow {format_hydra(wei)} for {job_spec.steps} steps?", yes=yes, as_json=as_json)

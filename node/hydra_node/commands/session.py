@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 NETWORK_FILE = "network.json"
 INTERRUPTED = 130
 THREADS_SECONDS = 3.0
+# Loops on Windows take no signal handlers: there Ctrl-C raises KeyboardInterrupt in run().
+_LOOP_SIGNALS = () if sys.platform == "win32" else (signal.SIGTERM, signal.SIGINT)
 
 
 class NoNetwork(HydraError):
@@ -81,9 +83,8 @@ def default_signals() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            loop.remove_signal_handler(number)
+    for number in _LOOP_SIGNALS:
+        loop.remove_signal_handler(number)
     try:
         yield
     finally:
@@ -91,10 +92,8 @@ def default_signals() -> Iterator[None]:
 
 
 def _cancel_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # Windows has no signal handlers on the loop: there Ctrl-C raises KeyboardInterrupt in run().
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, task.cancel)
+    for number in _LOOP_SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
 
 
 def _leave_soon() -> None:
