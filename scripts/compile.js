@@ -20,6 +20,7 @@ const SHIPPED = [
   "QualityRounds",
   "TrainingRegistry",
   "DisputeManager",
+  "ViewArbiter",
 ];
 const MAX_RUNTIME_BYTES = 24576; // EIP-170
 

@@ -38,7 +38,7 @@ BUGS = (
     Bug("SubmissionRegistry", "if (state == SubmissionState.Revealed) return;", ""),
     Bug("SubmissionRegistry", "entry.state = SubmissionState.Expired;", ""),
     Bug("QualityRounds", "escrow.release(jobId, remaining - leader.total);", ""),
-    Bug("TrainingRegistry", "if (total > before) escrow.reserve(jobId, total - before);", ""),
+    Bug("TrainingRegistry", "if (total > before) escrow.reserve(jobId, total - before);", "escrow.reserve(jobId, total);"),
     Bug("TrainingRegistry", "escrow.release(jobId, distributor.revoke(jobId));", "distributor.revoke(jobId);"),
     Bug("RewardsDistributor", "rewards.claimed = uint96(sum);", ""),
     Bug("DisputeManager", "_pay(disputeId, winner, bond + rest);", "_pay(disputeId, winner, bond);"),

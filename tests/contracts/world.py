@@ -20,12 +20,15 @@ DRAWING, VOTING, UPHELD, OVERTURNED, UNDECIDED = range(1, 6)
 
 THAW, ACTIVATION = 300, 60
 BOND, DISPUTE_WINDOW = 50 * HYDRA, 100
+TAKEOVER_BOND, TAKEOVER_SECONDS = 70 * HYDRA, 40
 PARAMETERS = {
     "supply": 1_000_000 * HYDRA,
     "thawSeconds": THAW,
     "activationSeconds": ACTIVATION,
     "disputeBond": BOND,
     "disputeSeconds": DISPUTE_WINDOW,
+    "takeoverBond": TAKEOVER_BOND,
+    "takeoverSeconds": TAKEOVER_SECONDS,
 }
 
 
@@ -109,6 +112,7 @@ class World:
         self.training = self.contracts["TrainingRegistry"]
         self.rewards = self.contracts["RewardsDistributor"]
         self.disputes = self.contracts["DisputeManager"]
+        self.arbiter = self.contracts["ViewArbiter"]
         self.treasury, self.sponsor, self.stranger = self.accounts[0], self.accounts[1], self.accounts[2]
         self.contributors = list(self.accounts[3:6])
         self.validators = list(self.accounts[6:9])
@@ -118,7 +122,7 @@ class World:
         """Give tokens and unlimited allowances for the contracts that pull."""
         for person in people:
             self.token.transfer(person, amount, {"from": self.treasury})
-            for spender in (self.stakes, self.escrow, self.submissions, self.disputes):
+            for spender in (self.stakes, self.escrow, self.submissions, self.disputes, self.arbiter):
                 self.token.approve(spender, UNLIMITED, {"from": person})
 
     def stake_all(self, role: int, people: list[Any], amount: int = 100 * HYDRA) -> None:

@@ -9,6 +9,7 @@ import {SubmissionRegistry} from "../../contracts/SubmissionRegistry.sol";
 import {QualityRounds} from "../../contracts/QualityRounds.sol";
 import {TrainingRegistry} from "../../contracts/TrainingRegistry.sol";
 import {DisputeManager} from "../../contracts/DisputeManager.sol";
+import {ViewArbiter} from "../../contracts/ViewArbiter.sol";
 
 /// @notice All contracts, wired as the deployment plan says.
 contract System {
@@ -26,6 +27,7 @@ contract System {
     QualityRounds public quality;
     TrainingRegistry public training;
     DisputeManager public disputes;
+    ViewArbiter public arbiter;
 
     constructor(address treasury, address guardian) {
         token = new HydraToken(treasury, SUPPLY);
@@ -36,6 +38,7 @@ contract System {
         quality = new QualityRounds(stakes, escrow, submissions, rewards, address(this));
         training = new TrainingRegistry(stakes, escrow, rewards, address(this), guardian);
         disputes = new DisputeManager(token, stakes, escrow, rewards, quality, training, BOND, ANSWER);
+        arbiter = new ViewArbiter(token, escrow, training, BOND, ANSWER);
         _wire();
     }
 

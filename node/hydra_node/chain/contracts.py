@@ -15,6 +15,7 @@ from hydra_node.chain.bindings.rewards_distributor import RewardsDistributor
 from hydra_node.chain.bindings.stake_manager import StakeManager
 from hydra_node.chain.bindings.submission_registry import SubmissionRegistry
 from hydra_node.chain.bindings.training_registry import TrainingRegistry
+from hydra_node.chain.bindings.view_arbiter import ViewArbiter
 from hydra_node.chain.codec import encode_values
 from hydra_node.chain.contract import Contract, NoWallet
 from hydra_node.chain.deployment import Deployment
@@ -78,6 +79,10 @@ class ChainClient:
     @cached_property
     def disputes(self) -> DisputeManager:
         return self._at(DisputeManager)
+
+    @cached_property
+    def arbiter(self) -> ViewArbiter:
+        return self._at(ViewArbiter)
 
     def _at(self, kind: type[C]) -> C:
         return kind(self.rpc, self.deployment.address(kind.NAME), self.sender)

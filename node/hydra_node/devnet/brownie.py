@@ -38,6 +38,8 @@ def deploy(rpc_url: str, deployment: Path, parameters: Parameters, workspace: Pa
         "activationSeconds": parameters.activation_seconds,
         "disputeBond": parameters.dispute_bond,
         "disputeSeconds": parameters.dispute_seconds,
+        "takeoverBond": parameters.takeover_bond,
+        "takeoverSeconds": parameters.takeover_seconds,
     }
     file.write_text(json.dumps(wanted), encoding="utf-8")
     environment = {**os.environ, "HOME": str(home.resolve())}

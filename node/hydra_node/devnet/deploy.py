@@ -49,6 +49,8 @@ class Parameters:
     activation_seconds: int = 0
     dispute_bond: int = 50 * HYDRA
     dispute_seconds: int = 60
+    takeover_bond: int = 50 * HYDRA
+    takeover_seconds: int = 30
     treasury: str | None = None
     guardian: str | None = None
 
@@ -61,6 +63,8 @@ class Parameters:
             "activationSeconds": self.activation_seconds,
             "disputeBond": self.dispute_bond,
             "disputeSeconds": self.dispute_seconds,
+            "takeoverBond": self.takeover_bond,
+            "takeoverSeconds": self.takeover_seconds,
             "guardian": self.guardian or deployer,
             "admin": deployer,
         }

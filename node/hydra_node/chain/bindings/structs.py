@@ -120,6 +120,16 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
+class Takeover:
+    """The struct Takeover."""
+
+    proposer: str
+    effective_at: int
+    size: int
+    members_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingTerms:
     """The struct TrainingTerms."""
 
@@ -132,6 +142,15 @@ class TrainingTerms:
     post_seconds: int
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """The struct View."""
+
+    epoch: int
+    number: int
+    members_hash: bytes
+
+
 STRUCTS: Mapping[str, type[Any]] = {
     "Ballot": Ballot,
     "Campaign": Campaign,
@@ -141,5 +160,7 @@ STRUCTS: Mapping[str, type[Any]] = {
     "Permit": Permit,
     "Round": Round,
     "Submission": Submission,
+    "Takeover": Takeover,
     "TrainingTerms": TrainingTerms,
+    "View": View,
 }
