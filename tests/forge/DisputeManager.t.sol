@@ -298,6 +298,21 @@ contract DisputeManagerTest is World {
         vm.assertEq(balance(STRANGER), 10_000 ether);
     }
 
+    function test_without_any_stake_left_nobody_decides() public {
+        (uint256 jobId,) = _challenged(3);
+        _defend();
+        for (uint256 i = 0; i < 3; ++i) {
+            vm.prank(validator(i));
+            stakes.requestWithdraw(Role.Validator, 100 ether);
+        }
+        _seat();
+        vm.assertEq(disputes.dispute(1).weight, 0);
+        disputes.resolve(1);
+        vm.assertTrue(disputes.dispute(1).state == DisputeState.Undecided);
+        vm.assertTrue(escrow.job(jobId).state == State.Refunded);
+        vm.assertEq(balance(address(disputes)), 0);
+    }
+
     function test_two_thirds_exactly() public {
         // 200 of 300 decide; one wei less does not.
         for (uint256 short = 0; short < 2; ++short) {
