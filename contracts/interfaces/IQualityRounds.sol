@@ -12,6 +12,10 @@ enum RoundState {
 
 /// @title Scoring rounds: each validator commits to one Merkle root of rewards, then reveals it
 interface IQualityRounds {
+    /// @notice A scoring round; the result is zero until it is tallied.
+    /// @param commitEnd until when commitments count, seconds; it moves forward when everybody has committed.
+    /// @param revealEnd until when reveals count, seconds.
+    /// @param reserved wei of the job that rewards and fees are paid from.
     struct Round {
         uint256 jobId;
         RoundState state;
@@ -31,6 +35,7 @@ interface IQualityRounds {
         uint256 weight;
     }
 
+    /// @notice A committee is drawn; the windows end at these times (seconds), and `reserved` wei are there to be given.
     event RoundOpened(
         uint256 indexed roundId,
         uint256 indexed jobId,
@@ -39,9 +44,11 @@ interface IQualityRounds {
         uint40 revealEnd,
         uint256 reserved
     );
+    /// @notice A member has committed to a result that nobody else can read or copy.
     event Committed(uint256 indexed roundId, address indexed validator, bytes32 commitment);
     /// @notice The last member has committed: the reveal window runs from now, with its full length.
     event CommitsClosed(uint256 indexed roundId, uint40 commitEnd, uint40 revealEnd);
+    /// @notice A member has shown what it committed to; the evidence holds the leaves behind the root.
     event Revealed(
         uint256 indexed roundId, address indexed validator, bytes32 root, uint256 total, string evidenceCid
     );
@@ -78,7 +85,9 @@ interface IQualityRounds {
     error NotOnCommittee(uint256 roundId, address caller);
     /// @notice Zero and one commit to nothing.
     error EmptyCommitment();
+    /// @notice One commitment a member: nobody keeps several and shows the one that suits.
     error AlreadyCommitted(uint256 roundId, address validator);
+    /// @notice The member has shown its result before.
     error AlreadyRevealed(uint256 roundId, address validator);
     /// @notice The commit window closed at `commitEnd`.
     error CommitClosed(uint256 roundId, uint40 commitEnd);
@@ -120,13 +129,16 @@ interface IQualityRounds {
         bytes32 salt
     ) external view returns (bytes32);
 
+    /// @notice A round; all zero for a number that there is not.
     function round(uint256 roundId) external view returns (Round memory);
 
+    /// @notice The members drawn for a round, in the order of the draw.
     function committee(uint256 roundId) external view returns (address[] memory);
 
     /// @notice The job's newest round; zero when none was opened.
     function roundOf(uint256 jobId) external view returns (uint256 roundId);
 
+    /// @notice What a member has committed to or shown, and the stake it had at the drawing, wei.
     function ballot(uint256 roundId, address validator) external view returns (Ballot memory);
 
     /// @notice The most that a result's total may be: what the round reserved, less a fee for every member.

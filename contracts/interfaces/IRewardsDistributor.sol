@@ -5,6 +5,7 @@ pragma solidity 0.8.28;
 /// @notice Leaf: keccak256(bytes.concat(keccak256(abi.encode(jobId, account, cumulative, evidence)))), sorted pairs
 /// (OpenZeppelin's StandardMerkleTree). One claim covers any number of rounds.
 interface IRewardsDistributor {
+    /// @notice A new root, of rewards of `total` wei; claims use it from `activeAt` (seconds) on.
     event RootPublished(uint256 indexed jobId, bytes32 root, uint256 total, uint40 activeAt);
     /// @notice The root is disputed: it stays inactive until the dispute ends.
     event RootSuspended(uint256 indexed jobId, bytes32 root);
@@ -12,6 +13,7 @@ interface IRewardsDistributor {
     event RootResumed(uint256 indexed jobId, bytes32 root);
     /// @notice The dispute took the root back: the one before it is the newest again.
     event RootRevoked(uint256 indexed jobId, bytes32 root);
+    /// @notice The account had `amount` wei paid, and `cumulative` wei since the job's beginning.
     event Claimed(uint256 indexed jobId, address indexed account, uint256 amount, uint256 cumulative);
 
     /// @notice A later root may not promise less than an earlier one.

@@ -13,10 +13,15 @@ enum Role {
 /// @notice Amounts are wei of HYDRA, times are seconds of chain time. Slashed stake is burned, so that nobody earns by
 /// having somebody slashed.
 interface IStakeManager {
+    /// @notice `amount` wei were added to the operator's active stake.
     event Staked(Role indexed role, address indexed operator, uint256 amount);
+    /// @notice `amount` wei went from active to thawing; all that thaws is ready at `readyAt` (seconds).
     event WithdrawRequested(Role indexed role, address indexed operator, uint256 amount, uint40 readyAt);
+    /// @notice `amount` wei of thawed stake were paid out.
     event Withdrawn(Role indexed role, address indexed operator, uint256 amount);
+    /// @notice `amount` wei were burned, of active stake first.
     event Slashed(Role indexed role, address indexed operator, uint256 amount);
+    /// @notice No withdrawal before `until` (seconds).
     event Locked(Role indexed role, address indexed operator, uint40 until);
 
     /// @notice The amount is zero.

@@ -36,12 +36,15 @@ enum SubmissionState {
 
 /// @title Submissions of data: committed blind, then revealed
 interface ISubmissionRegistry {
+    /// @notice A campaign's rules, and when its windows end, seconds; all zero for a job that is none.
     struct Campaign {
         CampaignTerms terms;
         uint40 commitEnd;
         uint40 revealEnd;
     }
 
+    /// @notice A submission; root and count are zero until it is revealed.
+    /// @param commitBlock number of the block of its commitment: what came earlier counts as the original.
     struct Submission {
         uint256 jobId;
         address contributor;
@@ -51,9 +54,11 @@ interface ISubmissionRegistry {
         uint40 commitBlock;
     }
 
+    /// @notice The campaign takes commitments until `commitEnd` and reveals until `revealEnd`, seconds.
     event CampaignOpened(uint256 indexed jobId, CampaignTerms terms, uint40 commitEnd, uint40 revealEnd);
     /// @notice The guardian closed or opened the campaign's entry.
     event PauseSet(uint256 indexed jobId, bool paused);
+    /// @notice A contributor has committed to a submission that nobody else can read or copy.
     event Committed(
         uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, bytes32 commitment
     );
@@ -72,9 +77,11 @@ interface ISubmissionRegistry {
         bytes32 licenceHash,
         bytes32 consentHash
     );
+    /// @notice The bond of `bond` wei of what was never shown went to the campaign's money.
     event Forfeited(
         uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor, uint256 bond
     );
+    /// @notice The contributor took the submission back: what is left is this tombstone.
     event Revoked(uint256 indexed submissionId, uint256 indexed jobId, address indexed contributor);
 
     /// @notice Only the job's sponsor may open it.
@@ -175,6 +182,7 @@ interface ISubmissionRegistry {
     /// @notice A campaign's rules and windows; `commitEnd` is zero when there is none.
     function campaign(uint256 jobId) external view returns (Campaign memory);
 
+    /// @notice A submission; all zero for a number that there is not.
     function submission(uint256 submissionId) external view returns (Submission memory);
 
     /// @notice Numbers of the campaign's submissions in order of commitment.

@@ -24,8 +24,11 @@ interface ITrainingRegistry {
     /// @dev The chain cannot check an Ed25519 signature at a sane price: whoever uses a binding checks `signature`
     /// over "hydra-peer:" chainId ":" registry ":" wallet (lower-case hex addresses) and ignores a false one.
     event PeerBound(address indexed wallet, bytes32 indexed peerKey, bytes signature);
+    /// @notice The job takes trainers; its terms never change.
     event TrainingOpened(uint256 indexed jobId, TrainingTerms terms);
+    /// @notice The trainer joined with the peer key that it had bound; later bindings change nothing here.
     event TrainerJoined(uint256 indexed jobId, address indexed trainer, bytes32 indexed peerKey);
+    /// @notice A trainer's account of the steps from first to last, both included.
     event RecordPosted(
         uint256 indexed jobId,
         address indexed trainer,
@@ -34,6 +37,7 @@ interface ITrainingRegistry {
         bytes32 digest,
         string cid
     );
+    /// @notice A validator attests an outcome of a round; the evidence holds the leaves and the audits behind it.
     event Attested(
         uint256 indexed jobId,
         uint256 indexed round,
@@ -41,11 +45,13 @@ interface ITrainingRegistry {
         bytes32 outcome,
         string evidenceCid
     );
+    /// @notice Two thirds of the validators' stake attest the same: rewards of `total` wei so far.
     event RoundSettled(
         uint256 indexed jobId, uint256 indexed round, bytes32 root, uint256 total, bool last, string evidenceCid
     );
     /// @notice A dispute took the round's result back, as wrong or because no jury agreed; it is attested anew.
     event RoundReopened(uint256 indexed jobId, uint256 indexed round, bool wrong);
+    /// @notice The trainer cheated: it lost `slashed` wei of stake and takes no further part in the job.
     event TrainerBanned(uint256 indexed jobId, address indexed trainer, uint256 slashed);
 
     /// @notice A peer key of zero, or a signature that is not 64 bytes.
@@ -60,6 +66,7 @@ interface ITrainingRegistry {
     error NotRunning(uint256 jobId);
     /// @notice The caller has bound no peer key.
     error NoPeerBound(address wallet);
+    /// @notice A trainer joins a job once: its peer key there never changes.
     error AlreadyJoined(uint256 jobId, address trainer);
     /// @notice The job has as many trainers as it may.
     error JobFull(uint256 jobId, uint256 limit);
@@ -86,7 +93,7 @@ interface ITrainingRegistry {
     function bindPeer(bytes32 peerKey, bytes calldata signature) external;
 
     /// @notice Fix the rules of the sponsor's own job and let trainers join.
-    function openTraining(uint256 jobId, TrainingTerms calldata terms) external;
+    function openTraining(uint256 jobId, TrainingTerms calldata terms_) external;
 
     /// @notice Join a job with a bound peer and stake; the stake is locked until the job's exit time.
     function join(uint256 jobId) external;
@@ -126,8 +133,10 @@ interface ITrainingRegistry {
     /// @notice The peer key a trainer had bound when it joined; zero when it did not.
     function trainerPeer(uint256 jobId, address trainer) external view returns (bytes32 peerKey);
 
+    /// @notice Whether the trainer was found to cheat in the job.
     function isBanned(uint256 jobId, address trainer) external view returns (bool);
 
+    /// @notice The job's terms; all zero for a job that was not opened for training.
     function terms(uint256 jobId) external view returns (TrainingTerms memory);
 
     /// @notice How many rounds have settled, which is also the number of the next one.

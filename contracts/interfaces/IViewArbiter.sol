@@ -28,7 +28,9 @@ interface IViewArbiter {
         bytes32 membersHash;
     }
 
+    /// @notice A majority of the view recorded before has shown a newer one.
     event ViewRecorded(uint256 indexed jobId, uint64 indexed epoch, uint64 indexed number, address[] members);
+    /// @notice Members of the view named by epoch and number would go on; it takes effect at `effectiveAt`, seconds.
     event TakeoverProposed(
         uint256 indexed jobId,
         uint64 indexed epoch,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from eth_account import Account
+from eth_utils import keccak
 from scripts.deploy import deploy
-from world import PARAMETERS, TRAINER, VALIDATOR, World
+from world import HYDRA, PARAMETERS, TRAINER, VALIDATOR, World
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +17,20 @@ def world(accounts):
     world.stake_all(VALIDATOR, world.validators)
     world.stake_all(TRAINER, world.trainers)
     return world
+
+
+@pytest.fixture(scope="module")
+def swarm(world):
+    """A running job and its five trainers, whose keys are known."""
+    keys = [Account.from_key(keccak(f"trainer {i}".encode())) for i in range(5)]
+    job_id = world.open_training()
+    for key in keys:
+        person = world.accounts.add(key.key)
+        world.treasury.transfer(person, "1 ether")
+        world.supply(person)
+        world.stakes.stake(TRAINER, 100 * HYDRA, {"from": person})
+        world.join(job_id, person)
+    return job_id, keys
 
 
 @pytest.fixture(autouse=True)

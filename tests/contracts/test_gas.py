@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from brownie import chain
 from merkle import Tree
-from world import ACTIVATION, CID, HYDRA, THAW, VALIDATOR, Submission, Verdict, wait
+from test_arbiter import propose, record
+from world import ACTIVATION, CID, HYDRA, TAKEOVER_SECONDS, THAW, VALIDATOR, Submission, Verdict, wait
 
 TABLE = Path(__file__).resolve().parent.parent.parent / "docs" / "gas.md"
 CEILINGS = {
@@ -94,6 +95,14 @@ def train(world, gas, crowd):
         gas[label] = world.rewards.claim(job_id, newcomer, amount, tree.EVIDENCE, proof, {"from": newcomer})
 
 
+def arbitrate(world, gas, swarm):
+    job_id, keys = swarm
+    gas["view of 5 members, 3 sign"] = record(world, job_id, 1, keys, [], [*keys[:3], None, None])
+    gas["takeover by 2 of 5"] = propose(world, job_id, (0, 1), [3, 4], keys)
+    wait(TAKEOVER_SECONDS)
+    gas["takeover, completed"] = world.arbiter.completeTakeover(job_id, {"from": world.stranger})
+
+
 def filler(count):
     """Accounts that nobody has, which make the tree tall."""
     return {f"0x{place + 2**152:040x}": 1 for place in range(count)}
@@ -105,12 +114,13 @@ def row(label, used):
 
 
 @pytest.fixture
-def table(world, accounts):
+def table(world, swarm, accounts):
     transactions = {}
     stake_and_withdraw(world, transactions)
     job_id = submit(world, transactions)
     score(world, transactions, job_id, Tree(job_id, {world.contributors[0]: HYDRA}))
     train(world, transactions, accounts[40:44])
+    arbitrate(world, transactions, swarm)
     return {label: tx.gas_used for label, tx in sorted(transactions.items())}
 
 
