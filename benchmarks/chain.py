@@ -31,7 +31,8 @@ from hydra_node.chain import abi
 from hydra_node.chain.codec import encode_call
 from hydra_node.chain.contracts import deploy
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import ContractCall, Sender
+from hydra_node.chain.sender import Sender
+from hydra_node.chain.transactions import ContractCall
 from hydra_node.chain.wallet import Wallet
 from hydra_node.devnet.chains import KINDS, ChainNotInstalled, ChainSpec, Kind, LocalChain, command, launch
 

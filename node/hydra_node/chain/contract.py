@@ -11,7 +11,8 @@ from hydra_node.chain.rpc import Rpc, RpcError
 from hydra_node.errors import HydraError
 
 if TYPE_CHECKING:
-    from hydra_node.chain.transactions import ContractCall, Receipt, Sender
+    from hydra_node.chain.sender import Sender
+    from hydra_node.chain.transactions import ContractCall, Receipt
 
 
 class NoWallet(HydraError):

@@ -21,7 +21,8 @@ from hydra_node.chain.contract import Contract, NoWallet
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.events import EventLog, LogDecoder
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt, Sender
+from hydra_node.chain.sender import Sender
+from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt
 from hydra_node.chain.wallet import Wallet
 
 C = TypeVar("C", bound=Contract)
@@ -39,7 +40,9 @@ class ChainClient:
         self.rpc = rpc
         self.deployment = deployment
         self.events = EventLog(rpc, deployment)
-        self.sender = sender and sender.decoding(LogDecoder(rpc, deployment))
+        self.sender = sender
+        if sender is not None:
+            sender.decode_with(LogDecoder(rpc, deployment))
 
     @property
     def address(self) -> str:

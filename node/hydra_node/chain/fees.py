@@ -31,6 +31,10 @@ class Fees:
             return Fees(limit, self.tip)
         return Fees(limit, max(self.tip * times // over + 1, market.tip))
 
+    def at_most(self, limit: int) -> Fees:
+        """The same offer, no higher than `limit`."""
+        return Fees(min(self.limit, limit), None if self.tip is None else min(self.tip, limit))
+
 
 def market_fees(rpc: Rpc) -> Fees:
     """An offer that is taken at once even if the base fee doubles."""

@@ -1,20 +1,18 @@
-"""One sequence of nonces per account, whoever sends: a lock file per account, and a note of what was sent last.
+"""One sequence of nonces per account, whoever sends: a lock file per account, and the outbox for what was sent.
 
-Processes that share a state directory share the lock. The note is written before its transaction is sent, so that a
-process that dies in between leaves neither a gap nor a nonce used twice.
+Processes that share a state directory share both.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hydra_node.chain.files import private_directory, write_private
+from hydra_node.chain.files import private_directory
+from hydra_node.chain.outbox import Outbox
 from hydra_node.chain.rpc import Rpc
 from hydra_node.errors import HydraError
 
@@ -26,23 +24,14 @@ class AccountBusy(HydraError):
     """Another process kept the account's lock for too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastSent:
-    """The newest transaction of the account that was about to be sent."""
-
-    nonce: int
-    tx_hash: str
-
-
 class NonceKeeper:
     """The nonces of one account on one chain."""
 
-    def __init__(self, rpc: Rpc, address: str, directory: Path) -> None:
+    def __init__(self, rpc: Rpc, address: str, outbox: Outbox, lock: Path) -> None:
         self._rpc = rpc
         self._address = address
-        stem = f"{rpc.chain_id}-{address.lower()}"
-        self._note = directory / f"{stem}.json"
-        self._lock = private_directory(directory) / f"{stem}.lock"
+        self._outbox = outbox
+        self._lock = private_directory(lock.parent) / lock.name
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -63,25 +52,12 @@ class NonceKeeper:
     def next(self) -> int:
         """The nonce to use now; only while the account is held.
 
-        The node's own count of pending transactions decides, unless it lags behind a transaction that it does know.
-        A note of a transaction that the node has never seen (a chain started anew, a crash before sending) is void.
+        The node's own count of pending transactions decides, which knows of other senders too, but for what the node
+        has not shown yet, or has forgotten: the nonces of what the outbox holds as sent are taken.
         """
         pending = int(self._rpc.request("eth_getTransactionCount", self._address, "pending"), 16)
-        last = self._read()
-        if last is None or last.nonce < pending:
-            return pending
-        return last.nonce + 1 if self._rpc.request("eth_getTransactionByHash", last.tx_hash) else pending
-
-    def note(self, last: LastSent) -> None:
-        """Remember a transaction that is about to be sent."""
-        write_private(self._note, json.dumps({"nonce": last.nonce, "hash": last.tx_hash}).encode())
-
-    def _read(self) -> LastSent | None:
-        try:
-            fields = json.loads(self._note.read_bytes())
-            return LastSent(nonce=int(fields["nonce"]), tx_hash=str(fields["hash"]))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError):
-            # A damaged note says nothing; the node's count is right but for transactions it has not shown yet.
-            return None
+        mined, taken = self._outbox.nonces()
+        nonce = max(pending, mined)
+        while nonce in taken:
+            nonce += 1
+        return nonce

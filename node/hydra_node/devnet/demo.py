@@ -17,7 +17,7 @@ from typing import Any
 
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import Sender
+from hydra_node.chain.sender import Sender
 from hydra_node.chain.wallet import Kdf, Wallet, WalletStore
 from hydra_node.devnet import brownie, chains, workspace
 from hydra_node.devnet.cast import CONTRIBUTORS, EVERYONE, SPONSOR, TERMS, TRAINERS, VALIDATORS, Role

@@ -20,7 +20,8 @@ from hydra_node.chain import abi
 from hydra_node.chain.codec import encode_call, encode_values
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt, Sender, Sent, Simulated
+from hydra_node.chain.sender import Sender
+from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt, Sent, Simulated
 from hydra_node.errors import HydraError
 
 HYDRA = 10**18

@@ -23,7 +23,7 @@ from hydra_node.errors import HydraError
 
 if TYPE_CHECKING:
     from hydra_node.chain.rpc import Rpc
-    from hydra_node.chain.transactions import Sender
+    from hydra_node.chain.sender import Sender
     from hydra_node.devnet.deploy import Parameters
 
 FUND_ETHER = 10**18
@@ -192,7 +192,7 @@ def fund(directory: Path, account: str, tokens: int) -> None:
 
 
 def _deployer(devnet: Devnet, record: ChainRecord) -> Sender:
-    from hydra_node.chain.transactions import Sender
+    from hydra_node.chain.sender import Sender
     from hydra_node.chain.wallet import Wallet
 
     key = LocalChain(record.rpc, record.chain_id, mnemonic=DEV_MNEMONIC).deployer_key()

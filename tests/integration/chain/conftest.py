@@ -12,7 +12,7 @@ import pytest
 
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import Sender
+from hydra_node.chain.sender import Sender
 from hydra_node.chain.wallet import Wallet
 from hydra_node.devnet.chains import KINDS, ChainNotInstalled, ChainSpec, Kind, LocalChain, launch
 from hydra_node.devnet.deploy import Funds, deploy, fund

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hydra_node.chain.contracts import ChainClient
-from hydra_node.chain.nonces import LastSent, NonceKeeper
+from hydra_node.chain.outbox import OutboxDamaged
 from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.rpc import SEND, Rpc, RpcUnavailable
-from hydra_node.chain.transactions import (
-    ContractCall,
-    Sender,
-    TransactionReplaced,
-    TransactionTimeout,
-)
+from hydra_node.chain.sender import Sender
+from hydra_node.chain.transactions import ContractCall, TransactionReplaced, TransactionTimeout
 from hydra_node.chain.wallet import Kdf, Wallet, WalletStore
 
 if TYPE_CHECKING:
@@ -136,31 +132,17 @@ def test_and_when_it_waits_for_its_block(paced_network: Network, tmp_path: Path,
     assert int(paced_network.rpc.request("eth_getTransactionCount", sender.address, "latest"), 16) == 3
 
 
-def test_a_crash_between_note_and_sending_leaves_no_gap(network: Network, tmp_path: Path) -> None:
+def test_a_damaged_outbox_is_named_not_overwritten(network: Network, tmp_path: Path) -> None:
+    """It may have held what was sent: nobody but its owner can say that this does not matter."""
     wallet = network.account().wallet
-    keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
-    with keeper.held():
-        keeper.note(LastSent(keeper.next(), "0x" + "11" * 32))
-    receipt = Sender(network.rpc, wallet, tmp_path).send(ContractCall("gift", network.treasury.address, b"", value=1))
-    assert int(network.rpc.request("eth_getTransactionByHash", f"0x{receipt.tx_hash.hex()}")["nonce"], 16) == 0
-
-
-def test_a_new_chain_under_an_old_state_directory_starts_at_its_own_nonce(network: Network, tmp_path: Path) -> None:
-    wallet = network.account().wallet
-    keeper = NonceKeeper(network.rpc, wallet.address, tmp_path / "nonces")
-    keeper.note(LastSent(700, "0x" + "11" * 32))
-    with keeper.held():
-        assert keeper.next() == 0
-
-
-def test_a_damaged_note_is_no_obstacle(network: Network, tmp_path: Path) -> None:
-    wallet = network.account().wallet
-    sender = Sender(network.rpc, wallet, tmp_path)
-    call = ContractCall("gift", network.treasury.address, b"", value=1)
-    sender.send(call)
-    (note,) = (tmp_path / "nonces").glob("*.json")
-    note.write_bytes(b"\x00garbage")
-    sender.send(call)
+    Sender(network.rpc, wallet, tmp_path).send(ContractCall("gift", network.treasury.address, b"", value=1))
+    (file,) = (tmp_path / "outbox").glob("*.sqlite")
+    for side in tmp_path.glob("outbox/*.sqlite-*"):
+        side.unlink()
+    file.write_bytes(b"\x00garbage" * 1000)
+    with pytest.raises(OutboxDamaged, match=file.name):
+        Sender(network.rpc, wallet, tmp_path)
+    assert file.read_bytes() == b"\x00garbage" * 1000
 
 
 def test_what_fails_only_when_mined_is_an_error_with_its_reason(anvil_network: Network) -> None:
@@ -190,7 +172,8 @@ def test_a_stuck_transaction_is_offered_again_for_more_and_mined_once(anvil_netw
             sender.wait(sent, timeout=0.3)
         offered = caught.value.sent
         assert len(offered.hashes) > 1
-        assert offered.fees.limit > sent.fees.limit
+        fees = [offer.fees.limit for offer in sender.outbox.entry(sent.number).offers]
+        assert fees == sorted(set(fees)), "each offer is higher than the one before"
         network.rpc.request("anvil_mine", "0x1")
     receipt = sender.wait(offered)
     assert receipt.tx_hash in offered.hashes
@@ -204,9 +187,8 @@ def test_a_transaction_whose_nonce_was_taken_is_named(anvil_network: Network, tm
     with mining_stopped(network):
         sent = sender.submit(sender.simulate(ContractCall("gift", receiver, b"", value=7)))
         network.rpc.request("anvil_dropTransaction", f"0x{sent.hashes[0].hex()}")
-        Sender(network.rpc, wallet, tmp_path / "theirs").submit(
-            sender.simulate(ContractCall("gift", receiver, b"", value=1))
-        )
+        theirs = Sender(network.rpc, wallet, tmp_path / "theirs")
+        theirs.submit(theirs.simulate(ContractCall("gift", receiver, b"", value=1)))
         network.rpc.request("anvil_mine", "0x1")
     with pytest.raises(TransactionReplaced, match="took the nonce 0"):
         sender.wait(sent, timeout=10)

@@ -13,7 +13,7 @@ from hydra_node.chain.clock import chain_time, wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import Sender
+from hydra_node.chain.sender import Sender
 from hydra_node.chain.wallet import Wallet
 from hydra_node.devnet.chains import (
     KINDS,

@@ -18,7 +18,7 @@ from hydra_node.chain.contracts import ChainClient, connect
 from hydra_node.chain.enums import Kind, Role
 from hydra_node.chain.rewards import Reward, RewardTree
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import Sender
+from hydra_node.chain.sender import Sender
 from hydra_node.chain.wallet import Wallet
 from hydra_node.devnet import chains
 from hydra_node.devnet.deploy import Funds, Parameters, deploy, fund

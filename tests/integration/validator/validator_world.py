@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc
-from hydra_node.chain.transactions import Sender
+from hydra_node.chain.sender import Sender
 from hydra_node.chain.wallet import Kdf, Wallet, WalletStore
 from hydra_node.devnet.chains import ChainSpec, LocalChain, launch
 from hydra_node.devnet.deploy import Funds, Parameters, deploy, fund
