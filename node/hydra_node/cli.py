@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from hydra_node.commands import campaign, data, demo, devnet, entry, job, money, serve, train, wallet
+from hydra_node.commands import campaign, data, demo, devnet, entry, job, money, serve, train, tx, wallet
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,7 @@ app.command("stake")(money.stake)
 app.command("unstake")(money.unstake)
 app.command("claim")(money.claim)
 app.command("balance")(money.balance)
+app.add_typer(tx.app, name="tx")
 app.command("stake-and-train")(train.stake_and_train)
 
 

@@ -4,12 +4,13 @@ pragma solidity 0.8.28;
 import {IAccessControl} from "@openzeppelin/contracts/access/IAccessControl.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {Pausable} from "@openzeppelin/contracts/utils/Pausable.sol";
+import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 import {Cid} from "../../contracts/base/Cid.sol";
 import {ExactTransfer} from "../../contracts/base/ExactTransfer.sol";
 import {IJobEscrow, Kind, State} from "../../contracts/interfaces/IJobEscrow.sol";
 import {Permit} from "../../contracts/interfaces/Permit.sol";
 import {JobEscrow} from "../../contracts/JobEscrow.sol";
-import {FeeToken} from "../../contracts/mocks/HostileTokens.sol";
+import {CallbackToken, FeeToken, Reenterer} from "../../contracts/mocks/HostileTokens.sol";
 import {World} from "./World.sol";
 import {vm} from "./Vm.sol";
 
@@ -74,6 +75,32 @@ contract JobEscrowTest is World {
         hostile.approve(address(other), type(uint256).max);
         vm.expectRevert(abi.encodeWithSelector(ExactTransfer.InexactTransfer.selector, 100, 99));
         other.open(Kind.Campaign, SPEC, CID, 100, EXIT);
+    }
+
+    function test_nobody_comes_in_twice() public {
+        CallbackToken calling = new CallbackToken(address(this), 100 ether);
+        JobEscrow other = new JobEscrow(IERC20(address(calling)), address(this), GUARDIAN);
+        Reenterer person = new Reenterer();
+        calling.transfer(address(person), 10 ether);
+        person.run(address(calling), abi.encodeCall(IERC20.approve, (address(other), type(uint256).max)));
+        other.grantRole(other.CONTROLLER_ROLE(), address(this));
+        calling.observe(person);
+        Permit memory useless;
+        bytes[4] memory moves = [
+            abi.encodeCall(IJobEscrow.open, (Kind.Campaign, SPEC, CID, 2, EXIT)),
+            abi.encodeCall(IJobEscrow.openWithPermit, (Kind.Campaign, SPEC, CID, 2, EXIT, useless)),
+            abi.encodeCall(IJobEscrow.topUp, (1, 2)),
+            abi.encodeCall(IJobEscrow.refund, (1))
+        ];
+        for (uint256 i = 0; i < 4; ++i) {
+            // Paid back by a second job's money, the second refund would be theft.
+            if (i == 3) other.advance(1, State.Settled);
+            person.arm(address(other), i == 3 ? moves[3] : moves[2]);
+            person.run(address(other), moves[i]);
+            vm.assertTrue(person.attempted() && !person.succeeded());
+            vm.assertEq(bytes32(person.result()), bytes32(ReentrancyGuard.ReentrancyGuardReentrantCall.selector));
+        }
+        vm.assertEq(calling.balanceOf(address(other)), 2);
     }
 
     function test_top_up() public {

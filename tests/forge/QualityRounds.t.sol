@@ -284,6 +284,19 @@ contract QualityRoundsTest is World {
         vm.assertTrue(quality.round(id).state == RoundState.Tallied);
     }
 
+    function test_nobody_waits_for_the_last_revealer_beyond_its_window() public {
+        (, uint256 id) = _round();
+        for (uint256 i = 0; i < 3; ++i) {
+            voteFor(id, validator(i), ROOT, TOTAL);
+        }
+        show(id, validator(0), ROOT, TOTAL);
+        show(id, validator(1), ROOT, TOTAL);
+        vm.warp(quality.round(id).revealEnd);
+        quality.tally(id);
+        vm.assertTrue(quality.round(id).state == RoundState.Tallied);
+        vm.assertEq(stakes.stakeOf(Role.Validator, validator(2)), 100 ether - PENALTY);
+    }
+
     function test_two_thirds_are_enough_and_the_silent_pay() public {
         (uint256 jobId, uint256 id) = _round();
         voteFor(id, validator(0), ROOT, TOTAL);

@@ -17,6 +17,17 @@ _HYDRA = re.compile(r"([0-9]{1,78})(?:\.([0-9]{1,18}))?(?:\s*HYDRA)?", re.IGNORE
 _WEI = re.compile(r"([0-9]{1,78})\s*wei", re.IGNORECASE | re.ASCII)
 
 
+_GAS_PRICE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*gwei", re.IGNORECASE | re.ASCII)
+WEI_PER_GWEI = 10**9
+
+
+class BadGasPrice(HydraError):
+    """A text that is no price of gas."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text[:80]!r} is not a price of gas", expected='a number such as "30 gwei", or "250 wei"')
+
+
 class BadAmount(HydraError):
     """A text that is no amount of HYDRA."""
 
@@ -43,6 +54,22 @@ def parse_hydra(text: str) -> int:
     if amount > MAX_AMOUNT:
         raise BadAmount(text)
     return amount
+
+
+def parse_gas_price(text: str) -> int:
+    """The wei per unit of gas meant by "30 gwei", "1.5 gwei" or "250 wei". Raises `BadGasPrice`."""
+    text = text.strip()
+    if wei := _WEI.fullmatch(text):
+        return int(wei[1])
+    if gwei := _GAS_PRICE.fullmatch(text):
+        return int(gwei[1]) * WEI_PER_GWEI + int((gwei[2] or "").ljust(9, "0"))
+    raise BadGasPrice(text)
+
+
+def format_gas_price(wei: int) -> str:
+    """ "1.5 gwei" for 1.5 x 10^9 wei per unit of gas; exact."""
+    whole, fraction = divmod(wei, WEI_PER_GWEI)
+    return f"{whole}{f'.{fraction:09d}'.rstrip('0').rstrip('.')} gwei"
 
 
 def format_hydra(wei: int) -> str:

@@ -92,18 +92,24 @@ class ChainClient:
 
 
 def connect(
-    rpc_url: str, deployment_path: Path, wallet: Wallet | None = None, state_dir: Path | None = None
+    rpc_url: str,
+    deployment_path: Path,
+    wallet: Wallet | None = None,
+    state_dir: Path | None = None,
+    *,
+    max_fee: int | None = None,
 ) -> ChainClient:
     """A client for the deployment in a file, after checking that the chain is the right one and holds it.
 
-    `state_dir` (default: beside the deployment file) keeps the account's nonces: processes that send from one account
-    must share it. Raises `BadDeployment`, `WrongChain`, `UnknownEndpoint`, `RpcUnavailable`.
+    `state_dir` (default: beside the deployment file) keeps the account's transactions: processes that send from one
+    account must share it. `max_fee` is the most that is offered for a unit of gas, wei. Raises `BadDeployment`,
+    `WrongChain`, `UnknownEndpoint`, `RpcUnavailable`.
     """
     deployment = Deployment.load(deployment_path)
     # A wrong address is found soon; a chain that was there once is waited for longer.
     deployment.check(Rpc(rpc_url, chain_id=deployment.chain_id, patience=FIRST_PATIENCE))
     rpc = Rpc(rpc_url, chain_id=deployment.chain_id)
-    sender = Sender(rpc, wallet, state_dir or deployment_path.parent) if wallet else None
+    sender = Sender(rpc, wallet, state_dir or deployment_path.parent, max_fee=max_fee) if wallet else None
     return ChainClient(rpc, deployment, sender)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hydra_node.chain.amounts import format_gas_price
 from hydra_node.chain.events import BlockReplaced, BlockTimes, LogDecoder
 from hydra_node.chain.fees import Fees, market_fees
 from hydra_node.chain.finality import finality_depth
@@ -77,7 +78,7 @@ class Sender:
         self._wallet = wallet
         self._bump_seconds = bump_seconds
         self._bump_blocks = bump_blocks
-        self._max_fee = max_fee
+        self.max_fee = max_fee
         self._decoder = decoder
         self._times = decoder.times if decoder else BlockTimes(rpc)
         self._finality = finality_depth(rpc.chain_id) if finality is None else finality
@@ -195,6 +196,18 @@ class Sender:
         """Offer a transaction that does nothing under the same nonce. Whichever is mined first counts."""
         return self._compete(self._open_entry(number), fees, cancels=True)
 
+    def next_offer(self, number: int) -> Fees:
+        """What competing with the transaction's newest offer takes. Raises `NotPending`, `FeeTooLow`."""
+        entry = self._open_entry(number)
+        fees = entry.offers[-1].fees.raised(market_fees(self._rpc))
+        if self._capped(fees) != fees:
+            raise FeeTooLow(
+                f"replacing {entry.call.title} costs {format_gas_price(fees.limit)}",
+                expected=f"at most {format_gas_price(self.max_fee or 0)}",
+                remedy="allow more with --max-fee or HYDRA_MAX_FEE, or wait",
+            )
+        return fees
+
     def _settle_once(self) -> None:
         if not self._settled:
             self._settled = True
@@ -241,14 +254,7 @@ class Sender:
         return entry
 
     def _compete(self, entry: Entry, fees: Fees | None, *, cancels: bool) -> Entry:
-        offered = entry.offers[-1].fees
-        raised = fees or offered.raised(market_fees(self._rpc))
-        if self._capped(raised) != raised:
-            raise FeeTooLow(
-                f"replacing {entry.call.title} costs {raised.limit} wei a unit of gas",
-                expected=f"at most {self._max_fee}",
-                remedy="allow more with --max-fee, or wait",
-            )
+        raised = fees or self.next_offer(entry.number)
         call = ContractCall(entry.call.title, self.address, b"", 0, _TRANSFER_GAS) if cancels else entry.call
         with self._nonces.held():
             try:
@@ -264,6 +270,8 @@ class Sender:
         """Offer a stuck transaction again for more, under the same nonce; not beyond the limit that was set."""
         try:
             entry = self._compete(entry, None, cancels=entry.offers[-1].cancels)
+        except NotPending:
+            return  # another process has seen it mined meanwhile
         except FeeTooLow:
             with self._nonces.held():
                 self._send_again(entry)
@@ -292,7 +300,7 @@ class Sender:
         return self.outbox.simulated(number, simulated.gas).number
 
     def _capped(self, fees: Fees) -> Fees:
-        return fees if self._max_fee is None else fees.at_most(self._max_fee)
+        return fees if self.max_fee is None else fees.at_most(self.max_fee)
 
     def _fields(self, call: ContractCall) -> dict[str, str]:
         fields = {"from": self.address, "data": f"0x{call.data.hex()}"}

@@ -68,7 +68,20 @@ def chain(
     if not url:
         raise NoNetwork("no chain is named", remedy="give --rpc and --deployment, or start one: hydra-node devnet up")
     signer = load_wallet(keystore, wallet, password_file) if wallet else None
-    return connect(url, file, signer, home() / "accounts")
+    return connect(url, file, signer, accounts(), max_fee=max_fee())
+
+
+def accounts() -> Path:
+    """Where what each account has sent is kept."""
+    return home() / "accounts"
+
+
+def max_fee() -> int | None:
+    """The most to offer for a unit of gas, from HYDRA_MAX_FEE; None without it. Raises BadGasPrice."""
+    from hydra_node.chain.amounts import parse_gas_price
+
+    given = os.environ.get("HYDRA_MAX_FEE")
+    return parse_gas_price(given) if given else None
 
 
 def bootstrap(given: list[str]) -> list[str]:
