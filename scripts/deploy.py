@@ -5,8 +5,8 @@
 PARAMETERS is a JSON file: {"treasury", "guardian", "supply", "thawSeconds", "activationSeconds", "disputeBond",
 "disputeSeconds"}; treasury and guardian may be left out and are then the deployer. DEPLOYMENT is by default
 deployments/CHAIN_ID.json in the checkout. It is written after every contract, so that a run that was cut short goes on
-where it stopped; a finished one changes nothing. Before anything is sent, every contract that the file names must be the
-one that this checkout compiles, made with these parameters.
+where it stopped; a finished one changes nothing. Before anything is sent, every contract that the file names must be
+the one that this checkout compiles, made with these parameters.
 
 A file beside it, DEPLOYMENT with the suffix .pending, names the creation that is under way: a run that was cut short
 between sending and writing finds its contract again instead of paying for a second one. It is gone at the end.
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -129,7 +128,7 @@ def runtime_hash(code: bytes, immutables: list[list[int]]) -> str:
 def verify(name: str, address: str, shown: dict[str, Any]) -> None:
     """That `address` holds the contract that this checkout compiles, and its functions show these values.
 
-    The hash leaves the immutables out; the ones that decide anything are constructor arguments with functions to see them.
+    The hash leaves the immutables out; those that decide anything are constructor arguments, which functions show.
     Raises `DeploymentError`.
     """
     code = bytes(web3.eth.get_code(address))
@@ -253,7 +252,7 @@ def create(
 def find_unrecorded(name: str, shown: dict[str, Any], path: Path | None) -> str | None:
     """The address of the contract when a run before created it and was cut short before recording it.
 
-    A creation that was never sent, or that made something else, is none. Raises `DeploymentError` while it is not mined.
+    A creation that was never sent, or that made something else, is none. Raises `DeploymentError` until it is mined.
     """
     pending = load_pending(path)
     if pending is None or pending["contract"] != name:
