@@ -3,8 +3,8 @@
     brownie run scripts/deploy.py main PARAMETERS [DEPLOYMENT] --network hydra
 
 PARAMETERS is a JSON file: {"treasury", "guardian", "supply", "thawSeconds", "activationSeconds", "disputeBond",
-"disputeSeconds"}; treasury and guardian may be left out and are then the deployer. DEPLOYMENT is by default
-deployments/CHAIN_ID.json in the checkout. It is written after every contract, so that a run that was cut short goes on
+"disputeSeconds", "takeoverBond", "takeoverSeconds"}; treasury and guardian may be left out and are then the deployer.
+DEPLOYMENT is by default deployments/CHAIN_ID.json in the checkout. It is written after every contract, so that a run that was cut short goes on
 where it stopped; a finished one changes nothing. Before anything is sent, every contract that the file names must be
 the one that this checkout compiles, made with these parameters.
 
