@@ -14,6 +14,10 @@ import {IJobEscrow, Kind} from "./interfaces/IJobEscrow.sol";
 import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 
+// slither-disable-start timestamp,calls-loop
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+// Every loop has a bound, and calls only contracts of this system.
+
 /// @title Disputes about published roots, decided by a jury of validators
 /// @notice The jury holds none of those who decided before and is drawn by stake, twice as large; where there are not
 /// enough others, it is all validators. Nobody owns this contract; its only money is the bonds of open disputes.
@@ -24,28 +28,38 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
     /// @notice A silent juror loses its stake divided by this.
     uint256 public constant SILENCE_DIVISOR = 10;
 
+    /// @notice HYDRA, in which bonds are put down.
     IERC20 public immutable token;
+    /// @notice Whose stakes judge, and are slashed for silence.
     IStakeManager public immutable stakes;
+    /// @notice Says whether a job is a campaign or training.
     IJobEscrow public immutable escrow;
+    /// @notice Holds the roots that are disputed.
     IRewardsDistributor public immutable rewards;
+    /// @notice Where campaigns' results come from.
     IDisputable public immutable quality;
+    /// @notice Where training results come from.
     IDisputable public immutable training;
     /// @notice What a challenge costs its loser, and a defence, wei.
     uint256 public immutable bond;
     /// @notice Length of the time to answer, and of each vote, seconds.
     uint40 public immutable windowSeconds;
 
+    /// @dev The stake at the drawing, wei, and whether the juror has voted.
     struct Juror {
         uint96 weight;
         bool voted;
     }
 
+    /// @notice Number of the newest dispute; numbers start at one.
     uint256 public disputeCount;
     mapping(uint256 => Dispute) private _disputes;
     mapping(uint256 => address[]) private _juries;
     /// @dev By dispute and whether the jury is everyone: votes of a jury that gave way do not count in the next.
     mapping(uint256 => mapping(bool => mapping(address => Juror))) private _jurors;
 
+    /// @param bond_ wei.
+    /// @param windowSeconds_ seconds.
     constructor(
         IERC20 token_,
         IStakeManager stakes_,
@@ -94,6 +108,8 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
 
     /// @inheritdoc IDisputeManager
     /// @dev A drawing that nobody finished within 256 blocks is fixed to a later block, never drawn from a hash of zero.
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-events
     function seat(uint256 disputeId) external returns (bool seated) {
         Dispute storage d = _in(disputeId, DisputeState.Drawing);
         if (d.defender == address(0) && block.timestamp < d.answerEnd) revert AnswersOpen(disputeId, d.answerEnd);
@@ -156,6 +172,8 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
     }
 
     /// @dev The jurors are the first `count` of the arrays. Two nested bounded loops: 64 validators, 16 judges.
+    // As many are drawn as are asked for: so many others have stake.
+    // slither-disable-next-line unused-return
     function _draw(Dispute storage d, bytes32 seed)
         private
         returns (address[] memory jurors, uint256[] memory weights, uint256 count)
@@ -196,6 +214,8 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
     }
 
     /// @dev The lock outlasts the vote by a window, in which anyone can resolve and slash.
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-no-eth
     function _seat(
         uint256 disputeId,
         Dispute storage d,
@@ -223,6 +243,8 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
 
     /// @dev The winner has its own bond back and half of the loser's; the jurors who voted share the rest, all of it when
     /// nobody answered for the root. What does not divide is the winner's, or else the last juror's.
+    // What the division leaves is what `rest` is for; how much a slash burned is in its event.
+    // slither-disable-next-line divide-before-multiply,unused-return
     function _settle(uint256 disputeId, Dispute storage d, DisputeState verdict) private {
         bool upheld = verdict == DisputeState.Upheld;
         address winner = upheld ? d.defender : d.challenger;
@@ -274,3 +296,4 @@ contract DisputeManager is IDisputeManager, ReentrancyGuard {
         return DisputeState.Undecided;
     }
 }
+// slither-disable-end timestamp,calls-loop

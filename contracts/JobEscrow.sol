@@ -13,18 +13,24 @@ import {Permitting} from "./base/Permitting.sol";
 import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
 import {Permit} from "./interfaces/Permit.sol";
 
+// slither-disable-start timestamp
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+
 /// @title Money of campaigns and training jobs
 /// @notice Invariant: the token balance is at least the sum of available and reserved money of all jobs.
 contract JobEscrow is IJobEscrow, PausableEntry, ReentrancyGuard {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
+    /// @notice May reserve, release and advance: the contracts that the work is done under.
     bytes32 public constant CONTROLLER_ROLE = keccak256("CONTROLLER_ROLE");
+    /// @notice May pay out of what is reserved.
     bytes32 public constant PAYER_ROLE = keccak256("PAYER_ROLE");
 
     /// @notice Longest life of a job, seconds. Answers an exit time that would hold the money for ever by mistake.
     uint256 public constant MAX_LIFETIME = 730 days;
 
+    /// @notice HYDRA.
     IERC20 public immutable token;
 
     /// @dev What changes together shares a slot: `reserved` and `paid` on every claim.
@@ -44,6 +50,8 @@ contract JobEscrow is IJobEscrow, PausableEntry, ReentrancyGuard {
     uint256 public jobCount;
     mapping(uint256 => Account) private _jobs;
 
+    /// @param admin wires the contracts together and renounces.
+    /// @param guardian may close and open the entry.
     constructor(IERC20 token_, address admin, address guardian) Guarded(admin, guardian) {
         token = token_;
     }
@@ -58,6 +66,8 @@ contract JobEscrow is IJobEscrow, PausableEntry, ReentrancyGuard {
     }
 
     /// @inheritdoc IJobEscrow
+    // A permit calls the token alone, which calls nobody back.
+    // slither-disable-next-line reentrancy-benign
     function openWithPermit(
         Kind kind,
         bytes32 specHash,
@@ -190,3 +200,4 @@ contract JobEscrow is IJobEscrow, PausableEntry, ReentrancyGuard {
         return state == State.Settled || state == State.Refunded;
     }
 }
+// slither-disable-end timestamp

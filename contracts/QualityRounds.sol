@@ -14,6 +14,10 @@ import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 import {CampaignTerms, ISubmissionRegistry} from "./interfaces/ISubmissionRegistry.sol";
 
+// slither-disable-start timestamp,calls-loop
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+// Every loop has a bound, and calls only contracts of this system.
+
 /// @title Scoring rounds: each validator commits to one Merkle root of rewards, then reveals it
 /// @notice A committee drawn by stake decides. A commitment is bound to its sender, so a validator that copies another's
 /// cannot reveal it and is slashed for its silence. Weights are the stakes at the drawing; stake cannot leave before the
@@ -24,14 +28,19 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
     /// @notice Members of one committee. Bounds every loop over members.
     uint256 public constant MAX_COMMITTEE = 16;
 
+    /// @notice May overturn a result: the contract that decides disputes.
     bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
 
     /// @dev Stands in a member's ballot until it commits: marks the seat, and pays for the slot at opening.
     bytes32 private constant SEATED = bytes32(uint256(1));
 
+    /// @notice Whose validators are drawn, paid and slashed.
     IStakeManager public immutable stakes;
+    /// @notice Holds the campaigns' money.
     IJobEscrow public immutable escrow;
+    /// @notice Holds the campaigns' terms and submissions.
     ISubmissionRegistry public immutable registry;
+    /// @notice Takes the roots that pass.
     IRewardsDistributor public immutable distributor;
 
     /// @dev The first slot is all that a commit or reveal touches of the round. `state` is Commit until the round ends.
@@ -74,6 +83,7 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
 
     /// @notice Number of the newest round; numbers start at one.
     uint256 public roundCount;
+    /// @inheritdoc IQualityRounds
     mapping(uint256 => uint256) public roundOf;
     mapping(uint256 => Record) private _rounds;
     mapping(uint256 => address[]) private _committees;
@@ -82,6 +92,7 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
     /// @dev Hash over the salts of all reveals: chosen by many, each before it could know what it would draw.
     bytes32 private _salts;
 
+    /// @param admin wires the contracts together and renounces.
     constructor(
         IStakeManager stakes_,
         IJobEscrow escrow_,
@@ -149,6 +160,8 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
 
     /// @inheritdoc IQualityRounds
     /// @dev Silence is slashed whether the round passes or fails, so that holding back the last reveal never pays.
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-no-eth,reentrancy-benign
     function tally(uint256 roundId) external nonReentrant {
         Record storage record = _openRecord(roundId);
         if (block.timestamp < record.revealEnd && !(_commitsClosed(record) && record.revealed == record.committed)) {
@@ -172,6 +185,8 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
     }
 
     /// @inheritdoc IQualityRounds
+    // Of the root only the time matters here.
+    // slither-disable-next-line unused-return
     function finish(uint256 jobId) external {
         uint256 roundId = roundOf[jobId];
         if (_rounds[roundId].state != RoundState.Tallied) revert NotTallied(jobId, roundId);
@@ -275,6 +290,8 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
         emit DrawFixed(jobId, anchor);
     }
 
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-no-eth
     function _open(uint256 jobId, bytes32 seed) private returns (uint256 roundId) {
         delete _draws[jobId];
         uint256 earlier = roundOf[jobId];
@@ -312,6 +329,8 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
     }
 
     /// @dev Locks every member's stake: answers unbonding before the slash.
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-no-eth,reentrancy-benign
     function _seatCommittee(uint256 roundId, Record storage record, uint256 seats, bytes32 seed, uint40 lockUntil)
         private
     {
@@ -384,6 +403,8 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
 
     /// @dev Never more than half of what the member had at stake: a sponsor's terms cannot ruin a committee that had no say
     /// in them.
+    // How much was burned is in the slash's event.
+    // slither-disable-next-line unused-return
     function _penalise(address member, uint256 penalty, uint256 weight) private {
         stakes.slash(Role.Validator, member, Math.min(penalty, weight / 2));
     }
@@ -426,3 +447,4 @@ contract QualityRounds is IQualityRounds, IDisputable, Wired, ReentrancyGuard {
         return vote.revealed && vote.content == leader.root && vote.total == leader.total;
     }
 }
+// slither-disable-end timestamp,calls-loop

@@ -7,18 +7,24 @@ import {Wired} from "./base/Wired.sol";
 import {IJobEscrow} from "./interfaces/IJobEscrow.sol";
 import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
 
+// slither-disable-start timestamp
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+
 /// @title Rewards by cumulative Merkle roots
 /// @notice Invariant: what a job's accounts have had never exceeds the total of the root they claimed from, and the
 /// escrow's reserve covers the rest of the newest total, whatever root was attested.
 contract RewardsDistributor is IRewardsDistributor, Wired {
     using SafeCast for uint256;
 
+    /// @notice May publish roots, and revoke disputed ones: the contracts that results come from.
     bytes32 public constant PUBLISHER_ROLE = keccak256("PUBLISHER_ROLE");
+    /// @notice May suspend and resume a root: the contract that decides disputes.
     bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
 
     /// @dev Stands in `activeAt` while the newest root is disputed.
     uint40 private constant NEVER = type(uint40).max;
 
+    /// @notice Pays the claims.
     IJobEscrow public immutable escrow;
     /// @notice Seconds from publication until a root can be claimed from: the time to dispute it.
     uint40 public immutable activationSeconds;
@@ -34,8 +40,10 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
     }
 
     mapping(uint256 => Rewards) private _rewards;
+    /// @inheritdoc IRewardsDistributor
     mapping(uint256 => mapping(address => uint256)) public claimed;
 
+    /// @param admin wires the contracts together and renounces.
     constructor(IJobEscrow escrow_, address admin, uint40 activationSeconds_) Wired(admin) {
         escrow = escrow_;
         activationSeconds = activationSeconds_;
@@ -133,3 +141,4 @@ contract RewardsDistributor is IRewardsDistributor, Wired {
         if (rewards.activeAt != NEVER) revert NotDisputed(jobId);
     }
 }
+// slither-disable-end timestamp

@@ -13,13 +13,18 @@ import {Permitting} from "./base/Permitting.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 import {Permit} from "./interfaces/Permit.sol";
 
+// slither-disable-start timestamp
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+
 /// @title Stakes of validators and trainers
 /// @notice Invariant: the token balance is at least the sum of all active and thawing stake.
 contract StakeManager is IStakeManager, PausableEntry {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
+    /// @notice May burn stake: the contracts whose rules say when.
     bytes32 public constant SLASHER_ROLE = keccak256("SLASHER_ROLE");
+    /// @notice May delay withdrawals: the contracts that stake answers to.
     bytes32 public constant LOCKER_ROLE = keccak256("LOCKER_ROLE");
 
     /// @notice Operators of one role. Bounds every list and loop over operators.
@@ -32,6 +37,7 @@ contract StakeManager is IStakeManager, PausableEntry {
     uint96 private _validatorStake;
     uint96 private _trainerStake;
 
+    /// @notice HYDRA.
     ERC20Burnable public immutable token;
     /// @notice Seconds between a request to withdraw and the withdrawal.
     uint40 public immutable thawSeconds;
@@ -45,9 +51,14 @@ contract StakeManager is IStakeManager, PausableEntry {
     }
 
     mapping(Role => mapping(address => Account)) private _accounts;
+    /// @inheritdoc IStakeManager
     mapping(Role => mapping(address => uint40)) public lockedUntil;
+    // Filled through a storage pointer.
+    // slither-disable-next-line uninitialized-state
     mapping(Role => address[]) private _operators;
 
+    /// @param admin wires the contracts together and renounces.
+    /// @param guardian may close and open the entry.
     constructor(ERC20Burnable token_, uint40 thawSeconds_, address admin, address guardian) Guarded(admin, guardian) {
         token = token_;
         thawSeconds = thawSeconds_;
@@ -59,6 +70,8 @@ contract StakeManager is IStakeManager, PausableEntry {
     }
 
     /// @inheritdoc IStakeManager
+    // A permit calls the token alone, which calls nobody back.
+    // slither-disable-next-line reentrancy-benign,reentrancy-events
     function stakeWithPermit(Role role, uint256 amount, Permit calldata permit) external {
         Permitting.use(address(token), permit);
         _stake(role, amount);
@@ -179,3 +192,4 @@ contract StakeManager is IStakeManager, PausableEntry {
         account.seat = 0;
     }
 }
+// slither-disable-end timestamp

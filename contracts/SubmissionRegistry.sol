@@ -14,6 +14,9 @@ import {Guarded} from "./base/Guarded.sol";
 import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
 import {CampaignTerms, ISubmissionRegistry, SubmissionState} from "./interfaces/ISubmissionRegistry.sol";
 
+// slither-disable-start timestamp
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+
 /// @title Submissions of data: committed blind, then revealed
 /// @notice A commitment is salted and bound to its sender, the chain and this contract. So nobody learns a CID before the
 /// commit window has closed, and a copied commitment cannot be revealed by its copier.
@@ -28,7 +31,9 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded, EIP712, Nonces {
         "Commit(uint256 jobId,address contributor,bytes32 commitment,uint256 fee,uint256 nonce,uint256 deadline)"
     );
 
+    /// @notice HYDRA, in which bonds are put down.
     IERC20 public immutable token;
+    /// @notice Holds the campaigns' money.
     IJobEscrow public immutable escrow;
 
     /// @dev Everything that `commit` reads, in one slot.
@@ -58,6 +63,8 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded, EIP712, Nonces {
     /// @inheritdoc ISubmissionRegistry
     mapping(uint256 => uint256) public relayed;
 
+    /// @param admin wires the contracts together and renounces.
+    /// @param guardian may pause campaigns.
     constructor(IERC20 token_, IJobEscrow escrow_, address admin, address guardian)
         Guarded(admin, guardian)
         EIP712("Hydra submissions", "1")
@@ -304,3 +311,4 @@ contract SubmissionRegistry is ISubmissionRegistry, Guarded, EIP712, Nonces {
         return submissionId >> 32;
     }
 }
+// slither-disable-end timestamp

@@ -11,6 +11,10 @@ import {IRewardsDistributor} from "./interfaces/IRewardsDistributor.sol";
 import {IStakeManager, Role} from "./interfaces/IStakeManager.sol";
 import {ITrainingRegistry, TrainingTerms} from "./interfaces/ITrainingRegistry.sol";
 
+// slither-disable-start timestamp,calls-loop
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+// Every loop has a bound, and calls only contracts of this system.
+
 /// @title Who trains, what was contributed, and what the validators attest
 contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, ReentrancyGuard {
     /// @notice Trainers of one job. Bounds `trainers`; the stake answers filling it.
@@ -19,17 +23,25 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
     /// @notice Cheats that one attestation may name. Bounds the loop that slashes them.
     uint256 public constant MAX_CHEATS = 32;
 
+    /// @notice May reopen a round: the contract that decides disputes.
     bytes32 public constant DISPUTES_ROLE = keccak256("DISPUTES_ROLE");
 
+    /// @notice Whose trainers join and are slashed, and whose validators attest.
     IStakeManager public immutable stakes;
+    /// @notice Holds the jobs' money.
     IJobEscrow public immutable escrow;
+    /// @notice Takes the roots that are attested.
     IRewardsDistributor public immutable distributor;
 
+    /// @inheritdoc ITrainingRegistry
     mapping(address => bytes32) public peerOf;
+    /// @inheritdoc ITrainingRegistry
     mapping(bytes32 => address) public walletOf;
     mapping(uint256 => TrainingTerms) private _terms;
     mapping(uint256 => address[]) private _trainers;
+    /// @inheritdoc ITrainingRegistry
     mapping(uint256 => mapping(address => bytes32)) public trainerPeer;
+    /// @inheritdoc ITrainingRegistry
     mapping(uint256 => mapping(address => bool)) public isBanned;
     mapping(uint256 => mapping(address => mapping(bytes32 => bool))) private _posted;
     /// @dev How far the settlement has come. `reopened` counts overturned rounds and is part of every outcome: attestations
@@ -41,8 +53,11 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
     }
 
     mapping(uint256 => Progress) private _progress;
+    /// @inheritdoc ITrainingRegistry
     mapping(uint256 => mapping(uint256 => mapping(address => bytes32))) public attestationOf;
 
+    /// @param admin wires the contracts together and renounces.
+    /// @param guardian may close and open the entry.
     constructor(
         IStakeManager stakes_,
         IJobEscrow escrow_,
@@ -136,6 +151,8 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
     }
 
     /// @inheritdoc ITrainingRegistry
+    // Of the root only the time matters here.
+    // slither-disable-next-line unused-return
     function finish(uint256 jobId) external {
         if (!_progress[jobId].closed) revert NotClosed(jobId);
         (,, uint40 activeAt) = distributor.current(jobId);
@@ -188,6 +205,8 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
     }
 
     /// @dev Reserves what the new root adds. So at the end reserved = total - paid, and the rest is the sponsor's.
+    // Of the root only the total matters here.
+    // slither-disable-next-line unused-return
     function _settle(uint256 jobId, bytes32 root, uint256 total, bool last) private {
         (, uint256 before,) = distributor.current(jobId);
         if (total > before) escrow.reserve(jobId, total - before);
@@ -196,6 +215,8 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
     }
 
     /// @dev Passes over strangers and over those banned before, so that one wrong name never blocks a settlement.
+    // Only contracts of this system are called, and none of them calls back.
+    // slither-disable-next-line reentrancy-no-eth
     function _ban(uint256 jobId, address[] calldata cheats) private {
         uint256 penalty = _terms[jobId].penalty;
         for (uint256 i = 0; i < cheats.length; ++i) {
@@ -221,3 +242,4 @@ contract TrainingRegistry is ITrainingRegistry, IDisputable, PausableEntry, Reen
         if (state != State.Collecting && state != State.Challenge) revert NotRunning(jobId);
     }
 }
+// slither-disable-end timestamp,calls-loop

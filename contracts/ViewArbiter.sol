@@ -11,6 +11,11 @@ import {IJobEscrow, Kind, State} from "./interfaces/IJobEscrow.sol";
 import {ITrainingRegistry} from "./interfaces/ITrainingRegistry.sol";
 import {IViewArbiter} from "./interfaces/IViewArbiter.sol";
 
+// slither-disable-start timestamp,calls-loop,incorrect-equality
+// Windows are minutes to days long: the seconds that a block producer may choose change nothing.
+// Every loop has a bound, and calls only contracts of this system.
+// What is compared with zero is whether something is there, never a balance.
+
 /// @title The last word on who goes on with a training job
 /// @notice Nobody owns this contract; its only money is the bonds of takeovers that wait. Every statement is signed for one
 /// job, epoch and view on this chain and contract, so that no signature counts twice or elsewhere.
@@ -27,8 +32,11 @@ contract ViewArbiter is IViewArbiter, EIP712 {
     bytes32 private constant OBJECTION_TYPEHASH =
         keccak256("Objection(uint256 jobId,uint64 epoch,uint64 number,uint256 cancelled,bytes32 membersHash)");
 
+    /// @notice HYDRA, in which bonds are put down.
     ERC20Burnable public immutable token;
+    /// @notice Says which jobs run.
     IJobEscrow public immutable escrow;
+    /// @notice Says who joined, and who is banned.
     ITrainingRegistry public immutable training;
     /// @notice What a takeover puts down, wei.
     uint256 public immutable bond;
@@ -41,6 +49,8 @@ contract ViewArbiter is IViewArbiter, EIP712 {
     /// @inheritdoc IViewArbiter
     mapping(uint256 => uint256) public cancelled;
 
+    /// @param bond_ wei.
+    /// @param takeoverSeconds_ seconds.
     constructor(
         ERC20Burnable token_,
         IJobEscrow escrow_,
@@ -227,3 +237,4 @@ contract ViewArbiter is IViewArbiter, EIP712 {
         }
     }
 }
+// slither-disable-end timestamp,calls-loop,incorrect-equality

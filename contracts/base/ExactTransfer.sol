@@ -13,6 +13,8 @@ library ExactTransfer {
     /// @notice The transfer changed the balance by `received` instead of `expected` wei.
     error InexactTransfer(uint256 expected, uint256 received);
 
+    // Always the caller, or the contributor whose signature the caller brought.
+    // slither-disable-next-line arbitrary-send-erc20
     function pull(IERC20 token, address from, uint256 amount) internal {
         uint256 held = token.balanceOf(address(this));
         token.safeTransferFrom(from, address(this), amount);

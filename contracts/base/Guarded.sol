@@ -8,6 +8,7 @@ import {Wired} from "./Wired.sol";
 /// something (withdrawals, reveals, tallies, claims, refunds) never looks at the pause, so that a guardian can stop a
 /// contract with a fault from filling, and take nobody's money hostage.
 abstract contract Guarded is Wired {
+    /// @notice May close and open the entry.
     bytes32 public constant GUARDIAN_ROLE = keccak256("GUARDIAN_ROLE");
 
     /// @param guardian may pause and unpause for good: the admin's powers end with the deployment, so nobody replaces it.

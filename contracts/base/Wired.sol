@@ -10,6 +10,7 @@ abstract contract Wired is AccessControl {
     /// @notice Without an admin the contract could never be wired.
     error ZeroAdmin();
 
+    /// @param admin grants the roles, and renounces in the end.
     constructor(address admin) {
         if (admin == address(0)) revert ZeroAdmin();
         _grantRole(DEFAULT_ADMIN_ROLE, admin);
