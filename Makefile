@@ -22,7 +22,7 @@ BROWNIE := $(CONTRACTS_VENV)/.installed
 SLITHER := $(SLITHER_VENV)/.installed
 
 .PHONY: help install demo test verify lint bench contracts gas clean \
-	test-unit test-integration test-contracts test-slow test-faults test-forge planted-bugs coverage slither mutants fuzz-contracts
+	test-unit test-integration test-contracts test-contracts-anvil test-contracts-embedded test-slow test-faults test-forge planted-bugs coverage slither mutants fuzz-contracts
 
 help:
 	@echo "make demo       the whole story on this machine (CHAIN=embedded|ganache|anvil SEED=n)"
@@ -94,7 +94,7 @@ clean:
 
 # Most of the time of these tests is waiting for blocks and processes: two at a time, each file as a whole.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
-BROWNIE_RUN := HOME=$(BROWNIE_HOME) $(CONTRACTS_VENV)/bin/brownie
+BROWNIE_RUN := HOME=$(BROWNIE_HOME) PATH="$(BROWNIE_HOME)/bin:$$PATH" $(CONTRACTS_VENV)/bin/brownie
 
 # The last two wait for chains most of the time: side by side they take half as long.
 test: lint test-unit
@@ -115,6 +115,11 @@ test-integration: $(NODE)
 test-contracts: $(BROWNIE) $(NODE)
 	$(PY) scripts/brownie_home.py
 	$(BROWNIE_RUN) test tests/contracts --network hydra-test
+
+# The same on the two other chains.
+test-contracts-anvil test-contracts-embedded: test-contracts-%: $(BROWNIE) $(NODE)
+	$(PY) scripts/brownie_home.py
+	$(BROWNIE_RUN) test tests/contracts --network hydra-$*
 
 # --- the longer suites ----------------------------------------------------------------------------------------------
 

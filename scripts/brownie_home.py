@@ -4,12 +4,12 @@ Brownie looks below $HOME for its compiler and its networks, and would download 
 other. This script puts there, from what npm has installed,
 
 - `.solcx/solc-v0.8.28`, an executable that answers like solc and compiles with the npm compiler;
-- `bin/ganache-cli`, which starts Ganache;
-- `.brownie/network-config.yaml` with two networks: `hydra-test`, a Ganache that brownie starts on a free port, and
-  `hydra`, the chain at --url.
+- `bin/ganache-cli`, `bin/anvil` and `bin/anvil-embedded`, which start Ganache, Anvil and the embedded chain;
+- `.brownie/network-config.yaml` with the networks `hydra-test`, `hydra-anvil` and `hydra-embedded`, on which brownie
+  starts one of these on a free port, and `hydra`, the chain at --url.
 
     python scripts/brownie_home.py [--home DIR] [--node PATH] [--url URL --chain-id ID]
-    HOME=$PWD/.home .venv-contracts/bin/brownie test tests/contracts --network hydra-test
+    HOME=$PWD/.home PATH=$PWD/.home/bin:$PATH .venv-contracts/bin/brownie test tests/contracts --network hydra-test
 """
 
 from __future__ import annotations
@@ -67,7 +67,27 @@ development:
       evm_version: merge
       mnemonic: hydra contract tests
       default_balance: 100000
+  - name: Anvil on a free port
+    id: hydra-anvil
+    cmd: anvil
+    host: http://127.0.0.1
+    timeout: 120
+    cmd_settings: {anvil}
+  - name: the embedded chain on a free port
+    id: hydra-embedded
+    cmd: anvil-embedded
+    host: http://127.0.0.1
+    timeout: 120
+    cmd_settings: {embedded}
 """
+
+CHAIN = {
+    "chain_id": 1337,
+    "accounts": 80,
+    "default_balance": 100000,
+    "mnemonic": "test test test test test test test test test test test junk",
+    "gas_limit": 30000000,
+}
 
 
 def executable(path: Path, text: str) -> None:
@@ -113,11 +133,19 @@ def make_home(home: Path, node: str, url: str, chain_id: int) -> None:
     ganache = ROOT / "node_modules" / "ganache" / "dist" / "node" / "cli.js"
     launcher = home / "bin" / "ganache-cli"
     executable(launcher, f'{run}{shlex.quote(str(ganache))} "$@"\n')
+    anvil = next((ROOT / "node_modules" / "@foundry-rs").glob("anvil-*/bin/anvil*"), None)
+    if anvil is not None:
+        executable(home / "bin" / "anvil", f'#!/bin/sh\nexec {shlex.quote(str(anvil))} --steps-tracing "$@"\n')
+    # Brownie starts it as it would start Anvil: with --quiet first, which is dropped.
+    embedded = f"#!/bin/sh\nshift\nexec {shlex.quote(sys.executable)} -m hydra_node.devnet.embedded"
+    executable(home / "bin" / "anvil-embedded", f'{embedded} --unlocked --block-time 0 "$@"\n')
     networks = home / ".brownie" / "network-config.yaml"
     networks.parent.mkdir(exist_ok=True)
     # Brownie splits the command at spaces and runs in the checkout: a relative path bears spaces above it.
     command = launcher.relative_to(ROOT) if launcher.is_relative_to(ROOT) else launcher
-    networks.write_text(NETWORKS.format(url=url, chain_id=chain_id, port=free_port(), ganache=command))
+    settings = {name: json.dumps({**CHAIN, "port": free_port()}) for name in ("anvil", "embedded")}
+    text = NETWORKS.format(url=url, chain_id=chain_id, port=free_port(), ganache=command, **settings)
+    networks.write_text(text)
     for name in ("build/brownie", "build/interfaces", "build/reports"):  # brownie makes no parents
         (ROOT / name).mkdir(parents=True, exist_ok=True)
 

@@ -127,3 +127,134 @@ contract WeakRelay {
         ++count;
     }
 }
+
+/// @notice A campaign that takes the CID itself: whoever sees it in the pool submits it first.
+contract WeakCampaign {
+    mapping(string => address) public contributorOf;
+
+    function submit(string calldata cid) external {
+        require(contributorOf[cid] == address(0), "submitted already");
+        contributorOf[cid] = msg.sender;
+    }
+}
+
+/// @notice A bond that comes back to whoever asks: committing, looking at what the others show, and keeping quiet costs
+/// nothing.
+contract WeakBond {
+    IERC20 private immutable _token;
+    mapping(address => uint256) public bondOf;
+
+    constructor(IERC20 token) {
+        _token = token;
+    }
+
+    function commit(uint256 bond) external {
+        bondOf[msg.sender] += bond;
+        _token.transferFrom(msg.sender, address(this), bond);
+    }
+
+    function takeBack() external {
+        uint256 bond = bondOf[msg.sender];
+        bondOf[msg.sender] = 0;
+        _token.transfer(msg.sender, bond);
+    }
+}
+
+/// @notice A tally that waits for every reveal, with no deadline: who likes the outcome less than none keeps quiet for ever.
+contract WeakTally {
+    uint256 private immutable _voters;
+    uint256 public revealed;
+
+    constructor(uint256 voters) {
+        _voters = voters;
+    }
+
+    function reveal() external {
+        ++revealed;
+    }
+
+    function tally() external view {
+        require(revealed == _voters, "reveals are missing");
+    }
+}
+
+/// @notice A job that its sponsor alone may finish: rewards and rest stay where they are for as long as it likes.
+contract WeakFinish {
+    address private immutable _sponsor = msg.sender;
+    bool public finished;
+
+    function finish() external {
+        require(msg.sender == _sponsor, "not the sponsor");
+        finished = true;
+    }
+}
+
+/// @notice Submissions without bond or limit, and a settlement that goes through all of them: whoever sends enough of
+/// them, for nothing, makes it dearer than a block.
+contract WeakSettlement {
+    address[] public submissions;
+    mapping(address => uint256) public paid;
+
+    function submit() external {
+        submissions.push(msg.sender);
+    }
+
+    function settle() external {
+        for (uint256 i = 0; i < submissions.length; ++i) {
+            paid[submissions[i]] += 1;
+        }
+    }
+}
+
+/// @notice Books what was asked for, not what arrived: a token that keeps a fee leaves the last to withdraw short.
+contract WeakDeposit {
+    IERC20 private immutable _token;
+    mapping(address => uint256) public deposited;
+
+    constructor(IERC20 token) {
+        _token = token;
+    }
+
+    function deposit(uint256 amount) external {
+        _token.transferFrom(msg.sender, address(this), amount);
+        deposited[msg.sender] += amount;
+    }
+}
+
+/// @notice Seats for any stake at all, and one vote a seat: dust takes every seat, and a stake that is split votes often.
+contract WeakSeats {
+    address[] public seats;
+    mapping(address => uint256) public stakeOf;
+    mapping(bytes32 => uint256) public votes;
+
+    function stake(uint256 amount) external {
+        require(seats.length < 64, "seats taken");
+        seats.push(msg.sender);
+        stakeOf[msg.sender] = amount;
+    }
+
+    function vote(bytes32 root) external {
+        require(stakeOf[msg.sender] != 0, "no stake");
+        ++votes[root];
+    }
+}
+
+/// @notice A rate that its sponsor may change whenever it likes, the time after the work included.
+contract WeakRate {
+    address private immutable _sponsor = msg.sender;
+    uint256 public rate;
+    mapping(address => uint256) public samples;
+
+    function setRate(uint256 rate_) external {
+        require(msg.sender == _sponsor, "not the sponsor");
+        rate = rate_;
+    }
+
+    function work(uint256 count) external {
+        samples[msg.sender] += count;
+    }
+
+    function owed(address trainer) external view returns (uint256) {
+        return rate * samples[trainer];
+    }
+}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from unittest.mock import patch
+
 import pytest
+from brownie import web3
 from eth_account import Account
 from eth_utils import keccak
 from scripts.deploy import deploy
+from web3.exceptions import TransactionNotFound
 from world import HYDRA, PARAMETERS, TRAINER, VALIDATOR, World
+
+RECEIPT_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +38,25 @@ def swarm(world):
         world.stakes.stake(TRAINER, 100 * HYDRA, {"from": person})
         world.join(job_id, person)
     return job_id, keys
+
+
+@pytest.fixture(scope="session", autouse=True)
+def receipts_in_time():
+    """Anvil shows a nonce as used a moment before the receipt; brownie takes that for a lost transaction."""
+    ask = web3.eth.get_transaction_receipt
+
+    def patiently(tx_hash):
+        deadline = time.monotonic() + RECEIPT_SECONDS
+        while True:
+            try:
+                return ask(tx_hash)
+            except TransactionNotFound:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    with patch.object(web3.eth, "get_transaction_receipt", patiently):
+        yield
 
 
 @pytest.fixture(autouse=True)

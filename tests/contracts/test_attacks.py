@@ -1,6 +1,7 @@
 """Each test is an attack that somebody would try."""
 
 import json
+from unittest.mock import patch
 
 from brownie import CallbackToken, FeeToken, Reenterer, chain, reverts
 from merkle import Tree
@@ -19,6 +20,7 @@ from world import (
     Submission,
     Verdict,
     World,
+    now,
     wait,
     wait_until,
 )
@@ -31,7 +33,9 @@ def hostile_world(accounts, tmp_path, token_class):
     record = {"chain_id": chain.id, "block": chain.height, "addresses": {"HydraToken": token.address}}
     path.write_text(json.dumps(record))
     token_class.remove(token)  # brownie knows an address under one name only
-    return token, World(deploy(accounts[0], PARAMETERS, path), accounts)
+    # The deployment would rightly refuse a token that is not ours.
+    with patch("scripts.deploy.check_record"):
+        return token, World(deploy(accounts[0], PARAMETERS, path), accounts)
 
 
 # --- copying and replaying commitments ---
@@ -42,7 +46,7 @@ def test_a_front_run_submission_cannot_be_revealed_by_the_thief(world):
     owner, thief = world.contributors[:2]
     job_id = world.open_campaign()
     commitment = world.submissions.commitmentOf(job_id, owner, *Submission().wire())
-    stolen = world.submissions.commit(job_id, commitment, {"from": thief}).return_value
+    stolen = world.submissions.commit(job_id, commitment, {"from": thief}).events["Committed"]["submissionId"]
     own = world.commit(job_id, owner)
     world.to_reveals(job_id)
     world.reveal(own, owner)
@@ -56,7 +60,7 @@ def test_a_commitment_of_another_campaign_is_worthless(world):
     person = world.contributors[0]
     first, second = world.open_campaign(), world.open_campaign()
     commitment = world.submissions.commitmentOf(first, person, *Submission().wire())
-    replayed = world.submissions.commit(second, commitment, {"from": person}).return_value
+    replayed = world.submissions.commit(second, commitment, {"from": person}).events["Committed"]["submissionId"]
     world.to_reveals(second)
     with reverts(revert_pattern="CommitmentMismatch: .*"):
         world.reveal(replayed, person)
@@ -218,7 +222,7 @@ def test_a_token_with_a_transfer_fee_is_refused_everywhere(accounts, tmp_path):
     with reverts(revert_pattern="InexactTransfer: .*"):
         world.stakes.stake(VALIDATOR, 100 * HYDRA, {"from": accounts[0]})
     with reverts(revert_pattern="InexactTransfer: .*"):
-        world.escrow.open(TRAINING, bytes(32), CID, HYDRA, chain.time() + 99, {"from": accounts[0]})
+        world.escrow.open(TRAINING, bytes(32), CID, HYDRA, now() + 99, {"from": accounts[0]})
 
 
 def reentering_world(accounts, tmp_path):
@@ -261,7 +265,7 @@ def test_stake_reentered_is_refused(accounts, tmp_path):
 def test_refund_reentered_pays_once(accounts, tmp_path):
     token, world, attacker = reentering_world(accounts, tmp_path)
     token.transfer(world.escrow, 500 * HYDRA, {"from": accounts[0]})  # somebody else's deposit, to be stolen
-    exit_time = chain.time() + 100
+    exit_time = now() + 100
     attacker.run(world.escrow, world.escrow.open.encode_input(TRAINING, bytes(32), CID, 100 * HYDRA, exit_time))
     wait_until(exit_time)
     again = world.escrow.refund.encode_input(1)

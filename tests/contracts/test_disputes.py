@@ -167,13 +167,14 @@ def test_a_jury_is_seated_once_answered_or_too_late_to_answer(world, scored):
         world.disputes.seat(dispute_id)
     world.disputes.defend(dispute_id, CID, {"from": world.sponsor})
     tx = world.disputes.seat(dispute_id)
-    assert tx.events["DrawFixed"]["blockNumber"] == tx.block_number + 2 and tx.return_value is False
+    assert tx.events["DrawFixed"]["blockNumber"] == tx.block_number + 2
+    assert "JurySeated" not in tx.events
     with reverts(revert_pattern="DrawPending: .*"):
         world.disputes.seat(dispute_id)
     chain.mine(260)
     assert "JurySeated" not in world.disputes.seat(dispute_id).events  # forgotten: a later block
     chain.mine(2)
-    assert world.disputes.seat(dispute_id).return_value is True
+    assert "JurySeated" in world.disputes.seat(dispute_id).events
     assert state_of(world, dispute_id) == VOTING
     with reverts(f"WrongDisputeState: {dispute_id}, {VOTING}"):
         world.disputes.seat(dispute_id)

@@ -1,7 +1,7 @@
 """JobEscrow: deposited = available + reserved + paid + refunded, whatever happens."""
 
 import pytest
-from brownie import JobEscrow, chain, reverts
+from brownie import JobEscrow, reverts
 from world import (
     CAMPAIGN,
     CHALLENGE,
@@ -14,6 +14,7 @@ from world import (
     SETTLED,
     TRAINING,
     UNLIMITED,
+    now,
     wait_until,
 )
 
@@ -32,8 +33,8 @@ def escrow(world, accounts):
 
 @pytest.fixture
 def job_id(world, escrow):
-    tx = escrow.open(TRAINING, SPEC, CID, 100 * HYDRA, chain.time() + 1_000, {"from": world.sponsor})
-    return tx.return_value
+    tx = escrow.open(TRAINING, SPEC, CID, 100 * HYDRA, now() + 1_000, {"from": world.sponsor})
+    return tx.events["JobOpened"]["jobId"]
 
 
 def books(escrow, job_id):
@@ -44,7 +45,7 @@ def books(escrow, job_id):
 
 
 def test_opening_pulls_the_money_and_tells_everything(world, escrow):
-    exit_time = chain.time() + 1_000
+    exit_time = now() + 1_000
     tx = escrow.open(CAMPAIGN, SPEC, CID, 100 * HYDRA, exit_time, {"from": world.sponsor})
     assert dict(tx.events["JobOpened"]) == {
         "jobId": 1,
@@ -71,7 +72,7 @@ def test_opening_pulls_the_money_and_tells_everything(world, escrow):
 )
 def test_openings_refused(world, escrow, amount, cid, lifetime, error):
     with reverts(revert_pattern=error):
-        escrow.open(CAMPAIGN, SPEC, cid, amount, chain.time() + lifetime, {"from": world.sponsor})
+        escrow.open(CAMPAIGN, SPEC, cid, amount, now() + lifetime, {"from": world.sponsor})
 
 
 def test_anyone_may_top_up_until_the_end(world, escrow, job_id):
@@ -101,7 +102,8 @@ def test_money_moves_only_from_where_it_is(world, escrow, job_id):
 
 
 def test_one_job_cannot_spend_anothers_money(world, escrow, job_id):
-    other = escrow.open(TRAINING, SPEC, CID, HYDRA, chain.time() + 1_000, {"from": world.sponsor}).return_value
+    tx = escrow.open(TRAINING, SPEC, CID, HYDRA, now() + 1_000, {"from": world.sponsor})
+    other = tx.events["JobOpened"]["jobId"]
     with reverts(revert_pattern="InsufficientAvailable: .*"):
         escrow.reserve(other, 2 * HYDRA)
     with reverts(revert_pattern="InsufficientReserved: .*"):

@@ -1,9 +1,9 @@
 """The guardian closes the entry, and nothing else."""
 
 import pytest
-from brownie import chain, reverts
+from brownie import reverts
 from merkle import Tree
-from world import ACTIVATION, CID, HYDRA, THAW, TRAINER, TRAINING, VALIDATOR, Verdict, wait, wait_until
+from world import ACTIVATION, CID, HYDRA, THAW, TRAINER, TRAINING, VALIDATOR, Verdict, now, wait, wait_until
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def test_entry_is_closed_and_opened_again(world, guarded):
     world.training.bindPeer(b"\x01" * 32, b"\x99" * 64, {"from": person})
     entries = (
         lambda: world.stakes.stake(TRAINER, HYDRA, {"from": person}),
-        lambda: world.escrow.open(TRAINING, bytes(32), CID, HYDRA, chain.time() + 99, {"from": world.sponsor}),
+        lambda: world.escrow.open(TRAINING, bytes(32), CID, HYDRA, now() + 99, {"from": world.sponsor}),
         lambda: world.submissions.commit(campaign, b"\x01" * 32, {"from": person}),
         lambda: world.training.join(training, {"from": person}),
     )

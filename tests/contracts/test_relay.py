@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from brownie import chain, reverts, web3
 from eth_account import Account
-from world import CID, HYDRA, REVEALED, TRAINER, TRAINING, Submission
+from world import CID, HYDRA, REVEALED, TRAINER, TRAINING, Submission, now
 
 FOREVER = 2**63
 FEE, POOL = HYDRA, 3 * HYDRA
@@ -110,7 +110,7 @@ def test_a_contributor_without_ether_takes_part(world, job_id, poor):
     bond, before = 2 * HYDRA, world.token.balanceOf(world.stranger)
     send_permit(world, poor, world.submissions, bond)
     tx = relay(world, sign(world, poor, job_id))
-    submission_id = tx.return_value
+    submission_id = tx.events["Committed"]["submissionId"]
     assert tx.events["Relayed"]["relayer"] == world.stranger
     assert tx.events["Committed"]["contributor"] == poor.address
     assert world.token.balanceOf(poor.address) == 48 * HYDRA
@@ -148,7 +148,7 @@ def test_a_signature_counts_once_and_only_here(world, job_id, poor):
 
 def test_a_signature_expires(world, job_id, poor):
     with reverts(revert_pattern="SignatureExpired: .*"):
-        relay(world, sign(world, poor, job_id, deadline=chain.time() - 1))
+        relay(world, sign(world, poor, job_id, deadline=now() - 1))
 
 
 def test_fees_are_capped_for_each_and_for_all(world, job_id, poor):
@@ -171,7 +171,7 @@ def test_committing_and_revoking_does_not_drain_the_pool(world, job_id):
     world.token.transfer(person, 10 * HYDRA, {"from": world.treasury})
     world.token.approve(world.submissions, 10 * HYDRA, {"from": person})
     signed = sign(world, Account.from_key(b"\x08" * 32), job_id)
-    submission_id = relay(world, signed, sender=person).return_value
+    submission_id = relay(world, signed, sender=person).events["Committed"]["submissionId"]
     world.submissions.revoke(submission_id, {"from": person})
     assert world.token.balanceOf(person) == 10 * HYDRA
     assert world.escrow.available(job_id) == 1_000 * HYDRA
@@ -203,8 +203,8 @@ def test_stake_and_job_by_permit(world):
     world.stakes.stakeWithPermit(TRAINER, 20 * HYDRA, signed, {"from": person})
     assert world.stakes.stakeOf(TRAINER, person) == 20 * HYDRA
     signed = permit(world, signer, world.escrow, 30 * HYDRA)
-    job = (TRAINING, bytes(32), CID, 30 * HYDRA, chain.time() + 500)
-    job_id = world.escrow.openWithPermit(*job, signed, {"from": person}).return_value
+    job = (TRAINING, bytes(32), CID, 30 * HYDRA, now() + 500)
+    job_id = world.escrow.openWithPermit(*job, signed, {"from": person}).events["JobOpened"]["jobId"]
     assert world.escrow.job(job_id)[0] == person
     assert world.token.allowance(person, world.escrow) == 0
 

@@ -1,6 +1,6 @@
 """The story of docs/architecture.md on the chain alone, with its cheats, until the books balance."""
 
-from brownie import chain, reverts
+from brownie import reverts
 from merkle import Tree
 from world import (
     ACTIVATION,
@@ -16,6 +16,7 @@ from world import (
     VALIDATOR,
     Submission,
     Verdict,
+    now,
     wait,
     wait_until,
 )
@@ -119,7 +120,7 @@ def test_refund_when_nothing_happens(world):
     job_id = world.open_job(TRAINING, lifetime=500)
     with reverts(revert_pattern="NotRefundable: .*"):
         world.escrow.refund(job_id, {"from": world.sponsor})
-    wait_until(chain.time() + 501)
+    wait_until(now() + 501)
     before = world.token.balanceOf(world.sponsor)
     world.escrow.refund(job_id, {"from": world.stranger})
     assert world.token.balanceOf(world.sponsor) == before + 1_000 * HYDRA

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brownie import chain
+from brownie import chain, web3
 
 HYDRA = 10**18
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
@@ -132,7 +132,7 @@ class World:
     # --- campaigns ---
 
     def open_job(self, kind: int = CAMPAIGN, amount: int = 1_000 * HYDRA, lifetime: int = 10_000) -> int:
-        tx = self.escrow.open(kind, b"\x77" * 32, CID, amount, chain.time() + lifetime, {"from": self.sponsor})
+        tx = self.escrow.open(kind, b"\x77" * 32, CID, amount, now() + lifetime, {"from": self.sponsor})
         return tx.events["JobOpened"]["jobId"]
 
     def open_campaign(self, **terms: Any) -> int:
@@ -224,12 +224,21 @@ def peer_key(account: Any) -> bytes:
     return bytes.fromhex(str(account)[2:]).rjust(32, b"\x01")
 
 
+def now() -> int:
+    """The newest block's time. Not brownie's `chain.time()`: it follows each chain's clock in another way."""
+    return int(chain[-1].timestamp)
+
+
 def wait_until(timestamp: int) -> None:
     """Make the next block's time at least `timestamp`; time that has passed already is fine."""
-    if chain.time() < timestamp:
-        chain.mine(timestamp=timestamp)
+    if now() >= timestamp:
+        return
+    # Not `chain.mine(timestamp=...)`, which brownie asks of Anvil in a way that it refuses.
+    answer = web3.provider.make_request("evm_mine", [timestamp])
+    if "error" in answer:
+        raise AssertionError(answer["error"])
 
 
 def wait(seconds: int) -> None:
     """Let chain time pass."""
-    chain.mine(timestamp=chain.time() + seconds)
+    wait_until(now() + seconds)

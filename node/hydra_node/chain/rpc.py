@@ -128,6 +128,12 @@ class _PatientProvider(HTTPProvider):
         options = {"headers": self.get_request_headers(), "timeout": getattr(self._attempt, "timeout", self._timeout)}
         return {**options, "proxies": _NO_PROXY} if self._direct else options
 
+    def _make_request(self, method: RPCEndpoint, request_data: bytes) -> bytes:
+        """The answer's bytes, kept for `_is_cut_short`."""
+        self._attempt.answer = b""
+        self._attempt.answer = super()._make_request(method, request_data)
+        return bytes(self._attempt.answer)
+
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         deadline = time.monotonic() + self._patience
         once = method == SEND
@@ -142,9 +148,11 @@ class _PatientProvider(HTTPProvider):
             except requests.RequestException as error:
                 reason = self._retriable(error)
             except (ValueError, Web3Exception):
-                raise UnknownEndpoint(
-                    f"{shown(self._url)} does not speak JSON-RPC", remedy="check the address of the chain"
-                ) from None
+                if not _is_cut_short(self._attempt.answer):
+                    raise UnknownEndpoint(
+                        f"{shown(self._url)} does not speak JSON-RPC", remedy="check the address of the chain"
+                    ) from None
+                reason = "the answer was cut short"
             pause = self._jitter.uniform(backoff / 2, backoff)
             if time.monotonic() + pause > deadline or (once and reason not in _NOT_ARRIVED):
                 raise RpcUnavailable(
@@ -182,6 +190,11 @@ def shown(url: str) -> str:
         return url[:80]
     host = parts.hostname or ""
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+
+
+def _is_cut_short(answer: bytes) -> bool:
+    """Whether the bytes are the beginning of a JSON object: a web page or another protocol begins otherwise."""
+    return answer.lstrip()[:1] == b"{" and not answer.rstrip().endswith(b"}")
 
 
 def _is_busy(method: str, response: RPCResponse) -> bool:

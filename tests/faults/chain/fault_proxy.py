@@ -57,6 +57,12 @@ class FaultProxy:
                     proxy.seen[fault] = proxy.seen.get(fault, 0) + 1
                 proxy._serve(self, body, fault)
 
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except ConnectionError:
+                    """The client was killed; that is what these tests are about."""
+
             def log_message(self, *_arguments: Any) -> None:
                 """The test's output is for the test."""
 

@@ -49,8 +49,8 @@ class MortalOutbox(Outbox):
 
 
 def pay(url: str, key: bytes, folder: str, receivers: list[str], moment: str) -> None:
-    """Pay one wei to each receiver, each under a key of its own; exit status 0 when all are paid, 3 when the chain could
-    not be reached."""
+    """Pay one wei to each receiver, each under a key of its own; exit status 0 when all are paid, 3 when the chain
+    could not be reached."""
     MortalOutbox.moment = moment
     sender_module.Outbox = MortalOutbox  # type: ignore[misc]
     try:

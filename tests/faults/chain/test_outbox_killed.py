@@ -1,4 +1,4 @@
-"""Killed at any moment, behind a network that fails in every way: each payment is made once, or ends with its reason."""
+"""Killed at any moment, behind a network that fails in every way: each payment is made once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fault_proxy import FaultProxy, Plan  # noqa: E402
-from mortal import MOMENTS, pay  # noqa: E402
+from fault_proxy import FaultProxy, Plan
+from mortal import MOMENTS, pay
 
-from hydra_node.chain.outbox import TxState  # noqa: E402
-from hydra_node.chain.rpc import Rpc  # noqa: E402
-from hydra_node.chain.sender import Sender  # noqa: E402
-from hydra_node.chain.transactions import ContractCall  # noqa: E402
-from hydra_node.chain.wallet import Wallet  # noqa: E402
-from hydra_node.devnet.chains import ChainNotInstalled, ChainSpec, Kind, LocalChain, launch  # noqa: E402
+from hydra_node.chain.outbox import TxState
+from hydra_node.chain.rpc import Rpc
+from hydra_node.chain.sender import Sender
+from hydra_node.chain.transactions import ContractCall
+from hydra_node.chain.wallet import Wallet
+from hydra_node.devnet.chains import ChainNotInstalled, ChainSpec, Kind, LocalChain, launch
 
 SCHEDULES = int(os.environ.get("HYDRA_SCHEDULES", "100"))
 SEED = int(os.environ.get("HYDRA_SEED", "1"))

@@ -27,6 +27,7 @@ from hydra_node.devnet.embedded.pool import TransactionPool
 from hydra_node.devnet.embedded.producer import BlockProducer, ChainClock
 from hydra_node.devnet.embedded.server import RpcServer
 from hydra_node.devnet.embedded.store import BlockStore, DatabaseUnusable
+from hydra_node.devnet.embedded.unlocked import UnlockedAccounts
 from hydra_node.errors import HydraError
 
 ETHER = 10**18
@@ -53,6 +54,7 @@ class Options:
     accounts: int
     balance: int
     gas_limit: int
+    unlocked: bool
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,6 +80,7 @@ def _parse(argv: list[str] | None) -> Options:
     parser.add_argument("--accounts", type=_whole(1, 100), default=10, help="how many have ether at the start")
     parser.add_argument("--balance", type=_whole(0, 10**9), default=1_000_000, help="ether of each")
     parser.add_argument("--gas-limit", type=_whole(5_000, 10**9), default=GAS_LIMIT, help="of a block")
+    parser.add_argument("--unlocked", action="store_true", help="sign for whoever asks: for tests of contracts")
     return Options(**vars(parser.parse_args(argv)))
 
 
@@ -114,6 +117,8 @@ async def _serve_chain(options: Options, store: BlockStore, listener: socket.soc
     producer = BlockProducer(chain, pool, clock, options.block_time)
     addresses = [account.address for account in accounts]
     api = EthApi(chain, pool, producer, addresses)
+    if options.unlocked:
+        api.methods["eth_sendTransaction"] = UnlockedAccounts(api.methods, accounts).send
     runner = web.AppRunner(RpcServer(api.methods).application(), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:

@@ -19,6 +19,7 @@ from rlp.exceptions import RLPException  # type: ignore[import-untyped]  # it sh
 
 from hydra_node.devnet.embedded import calls, views
 from hydra_node.devnet.embedded.encoding import (
+    FAILED,
     RpcError,
     data,
     invalid,
@@ -35,7 +36,6 @@ from hydra_node.devnet.embedded.pool import PoolError, TransactionPool
 from hydra_node.devnet.embedded.producer import BlockProducer
 
 REVERTED = 3
-FAILED = -32000
 PRIORITY_FEE = 10**9
 MAX_MINED_AT_ONCE = 1_000
 MAX_FEE_HISTORY = 1_024

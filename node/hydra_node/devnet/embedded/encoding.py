@@ -9,13 +9,14 @@ from typing import Any
 from eth_utils.address import to_checksum_address
 
 INVALID_PARAMS = -32602
+FAILED = -32000
 MAX_DATA_BYTES = 131_072
 
 
 class RpcError(Exception):
     """An error answer of JSON-RPC: code, message and, for reverts, the returned data as hexadecimal."""
 
-    def __init__(self, code: int, message: str, data: str | None = None) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
