@@ -37,6 +37,8 @@ WEI_FOR_GAS = 10**16
 # Processes are forked from one that has everything imported: hundreds of them would else spend their time importing.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["mortal"])
+# Where that process finds the module: it does not take this one's sys.path.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
 
 @pytest.fixture(scope="module", params=["embedded", "anvil"])
