@@ -22,7 +22,7 @@ BROWNIE := $(CONTRACTS_VENV)/.installed
 SLITHER := $(SLITHER_VENV)/.installed
 
 .PHONY: help install demo test verify lint bench contracts gas clean \
-	test-unit test-integration test-contracts test-contracts-anvil test-contracts-embedded test-slow test-faults test-forge planted-bugs coverage slither mutants fuzz-contracts
+	test-unit test-integration test-contracts test-contracts-anvil test-contracts-embedded test-slow test-faults test-outbox test-forge planted-bugs coverage slither mutants fuzz-contracts
 
 help:
 	@echo "make demo       the whole story on this machine (CHAIN=embedded|ganache|anvil SEED=n)"
@@ -123,12 +123,24 @@ test-contracts-anvil test-contracts-embedded: test-contracts-%: $(BROWNIE) $(NOD
 
 # --- the longer suites ----------------------------------------------------------------------------------------------
 
-verify: test test-slow test-faults test-forge planted-bugs coverage slither
+# The two in the middle wait for chains and compilers most of the time: side by side they take little more than the longer.
+verify: test
+	$(MAKE) --jobs=2 --output-sync=target test-slow verify-contracts
+	$(MAKE) test-faults
 	$(MAKE) demo CHAIN=embedded SEED=1
 	$(MAKE) demo CHAIN=ganache SEED=2
 
+# One after the other: they share brownie's home and Forge's cache.
+verify-contracts:
+	for each in test-contracts-anvil test-contracts-embedded test-forge planted-bugs coverage slither; do \
+		$(MAKE) --jobs=1 $$each || exit 1; done
+
 test-slow: $(NODE) $(BROWNIE)
 	$(PYTEST) tests/unit tests/integration -m slow
+
+# 500 schedules of deaths and faults for the outbox, 250 on each of two chains (a quarter of an hour).
+test-outbox: $(NODE)
+	HYDRA_SCHEDULES=500 $(PY) -m pytest tests/faults/chain
 
 # One at a time: they kill processes, stop them, and look for what is left.
 test-faults: $(NODE)
