@@ -322,6 +322,26 @@ def test_fees_are_low_and_stay(web3: Web3) -> None:
     assert web3.eth.gas_price == web3.eth.max_priority_fee + 7
 
 
+def test_accounts_sign_for_whoever_asks_only_when_unlocked(server: Server) -> None:
+    """Off, nobody spends from them without the key; on, what fails says why in the form of Ganache."""
+    call = {"from": DEVELOPERS[0].address, "to": SINK, "value": hex(5)}
+    assert "does not exist" in server.raw("eth_sendTransaction", call)["error"]["message"]
+    with serving("--block-time", "0", "--unlocked") as unlocked:
+        tx_hash = unlocked.raw("eth_sendTransaction", call)["result"]
+        assert int(unlocked.raw("eth_getTransactionReceipt", tx_hash)["result"]["status"], 16) == 1
+        assert unlocked.web3.eth.get_balance(SINK) == 5
+        artifact = json.loads((ARTIFACTS / "HydraToken.json").read_text())
+        factory = unlocked.web3.eth.contract(abi=artifact["abi"], bytecode=artifact["bytecode"])
+        data = factory.constructor(DEVELOPERS[0].address, 0).data_in_transaction
+        refused = {"from": DEVELOPERS[0].address, "data": data, "gas": hex(5_000_000)}
+        error = unlocked.raw("eth_sendTransaction", refused)["error"]
+        ((_tx_hash, failure),) = error["data"].items()
+        assert failure["error"] == "revert"
+        assert failure["reason"].startswith("0x")
+        strange = {**call, "from": SINK}
+        assert "not one of this chain's" in unlocked.raw("eth_sendTransaction", strange)["error"]["message"]
+
+
 def test_a_block_a_second_dated_by_the_clock() -> None:
     with serving("--block-time", "1") as running:
         web3 = running.web3
