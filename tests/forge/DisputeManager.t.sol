@@ -314,40 +314,25 @@ contract DisputeManagerTest is World {
     }
 
     function test_two_thirds_exactly() public {
-        // 200 of 300 decide; one wei less does not.
-        for (uint256 short = 0; short < 2; ++short) {
-            super.setUp();
-            supply(DEFENDER);
-            stake(Role.Validator, validator(0), 200 ether - short);
-            stake(Role.Validator, validator(1), 100 ether);
-            _challengeResult();
-            _defend();
-            _seat();
-            _vote(0, true);
-            _vote(1, false);
-            disputes.resolve(1);
-            vm.assertTrue(
-                disputes.dispute(1).state == (short == 0 ? DisputeState.Upheld : DisputeState.Undecided)
-            );
-        }
+        _decided(true, 0, DisputeState.Upheld);
+        _decided(true, 1, DisputeState.Undecided);
+        _decided(false, 0, DisputeState.Overturned);
+        _decided(false, 1, DisputeState.Undecided);
     }
 
-    function test_two_thirds_overturn_exactly() public {
-        for (uint256 short = 0; short < 2; ++short) {
-            super.setUp();
-            supply(DEFENDER);
-            stake(Role.Validator, validator(0), 200 ether - short);
-            stake(Role.Validator, validator(1), 100 ether);
-            _challengeResult();
-            _defend();
-            _seat();
-            _vote(0, false);
-            _vote(1, true);
-            disputes.resolve(1);
-            vm.assertTrue(
-                disputes.dispute(1).state == (short == 0 ? DisputeState.Overturned : DisputeState.Undecided)
-            );
-        }
+    /// @dev 200 of 300 HYDRA, but for what is short, vote one way and the rest the other.
+    function _decided(bool uphold, uint256 short, DisputeState expected) private {
+        super.setUp();
+        supply(DEFENDER);
+        stake(Role.Validator, validator(0), 200 ether - short);
+        stake(Role.Validator, validator(1), 100 ether);
+        _challengeResult();
+        _defend();
+        _seat();
+        _vote(0, uphold);
+        _vote(1, !uphold);
+        disputes.resolve(1);
+        vm.assertTrue(disputes.dispute(1).state == expected);
     }
 
     function test_a_drawn_jury_that_is_split_gives_way_to_everyone() public {

@@ -89,8 +89,7 @@ def bump(
     Example: hydra-node tx bump 3 --max-fee "30 gwei"
     """
     sender = _sender(rpc, deployment, keystore, wallet, password_file, max_fee)
-    fees = sender.next_offer(number)
-    confirm(f"Offer {_price(fees)} for transaction {number}?", yes=yes, as_json=as_json)
+    fees = _agreed(sender, number, "for", yes=yes, as_json=as_json)
     entry = sender.bump(number, fees)
     Output(as_json).event("bumped", f"offered {_price(fees)} for transaction {number}", **_facts(entry))
 
@@ -112,8 +111,7 @@ def cancel(
     Example: hydra-node tx cancel 3
     """
     sender = _sender(rpc, deployment, keystore, wallet, password_file, max_fee)
-    fees = sender.next_offer(number)
-    confirm(f"Offer {_price(fees)} to cancel transaction {number}?", yes=yes, as_json=as_json)
+    fees = _agreed(sender, number, "to cancel", yes=yes, as_json=as_json)
     entry = sender.cancel(number, fees)
     text = f"offered {_price(fees)} to cancel transaction {number}; see what was mined with: tx show {number}"
     Output(as_json).event("cancelling", text, **_facts(entry))
@@ -147,6 +145,13 @@ def _sender(
         sender.max_fee = limit
     sender.settle()
     return sender
+
+
+def _agreed(sender: Sender, number: int, purpose: str, *, yes: bool, as_json: bool) -> Fees:
+    """The next offer, once the user has said yes to it."""
+    fees = sender.next_offer(number)
+    confirm(f"Offer {_price(fees)} {purpose} transaction {number}?", yes=yes, as_json=as_json)
+    return fees
 
 
 def _facts(entry: Entry) -> dict[str, Any]:
