@@ -53,7 +53,8 @@ class NonceKeeper:
         """The nonce to use now; only while the account is held.
 
         The node's own count of pending transactions decides, which knows of other senders too, but for what the node
-        has not shown yet, or has forgotten: the nonces of what the outbox holds as sent are taken.
+        has not shown yet, or has forgotten: the nonces of what the outbox holds as sent or mined are taken. Not of what
+        it holds as final: every node knows that, unless whoever runs a chain of one machine has taken it back.
         """
         pending = int(self._rpc.request("eth_getTransactionCount", self._address, "pending"), 16)
         mined, taken = self._outbox.nonces()

@@ -151,11 +151,9 @@ class Outbox:
         return found[0] if found else None
 
     def nonces(self) -> tuple[int, set[int]]:
-        """One more than the highest mined nonce, and the nonces of what is sent and not mined."""
+        """One more than the highest nonce that is mined and not final, and the nonces of what is sent and not mined."""
         with self._lock:
-            (mined,) = self._db.execute(
-                "SELECT MAX(nonce) FROM entries WHERE block IS NOT NULL AND state != 'sent'"
-            ).fetchone()
+            (mined,) = self._db.execute("SELECT MAX(nonce) FROM entries WHERE state = 'mined'").fetchone()
             sent = self._db.execute("SELECT nonce FROM entries WHERE state = 'sent'").fetchall()
         return 0 if mined is None else mined + 1, {row[0] for row in sent}
 

@@ -172,6 +172,7 @@ def test_the_client_has_every_contract(network: Network) -> None:
             client.training,
             client.rewards,
             client.disputes,
+            client.arbiter,
         )
     }
     assert reached == set(names())
