@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from hydra_node.chain.clock import chain_time
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History
 from hydra_node.chain.rpc import RpcError, RpcUnavailable
 from hydra_node.errors import HydraError
 
@@ -29,7 +28,7 @@ class Watch:
         self.client = client
         self.now = 0  # chain time, seconds
         self._report = report
-        self._history = History(client.events)
+        self._history = client.history
         self._news = asyncio.Condition()
 
     async def run(self) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hydra_node.chain.clock import wait_until
-from hydra_node.chain.history import History, evidence_of
+from hydra_node.chain.event_store import EventStore
+from hydra_node.chain.events import Event
 from hydra_node.chain.rewards import NO_ROOT, BadRewards, RewardTree, claim
 from hydra_node.storage.cid import Cid
 from hydra_node.storage.errors import StorageError
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 ACTIVATION_TIMEOUT = 600.0
 
 
-def newest_documents(history: History) -> dict[int, str]:
+def evidence_of(history: EventStore, tallied: Event) -> str:
+    """The CID of the document behind a `Tallied`: the one that its first backer named."""
+    result = {name: tallied.args[name] for name in ("roundId", "root", "total")}
+    return str(history.find("Revealed", "QualityRounds", **result)[0].args["evidenceCid"])
+
+
+def newest_documents(history: EventStore) -> dict[int, str]:
     """For each job, the CID of the document behind the newest root that was published for it."""
     scored = {int(event.args["jobId"]): evidence_of(history, event) for event in history.find("Tallied")}
     trained = {int(event.args["jobId"]): str(event.args["evidenceCid"]) for event in history.find("RoundSettled")}
@@ -48,7 +55,7 @@ async def claim_job(client: ChainClient, ipfs: IpfsClient, job_id: int, cid: str
 
 async def claim_everything(client: ChainClient, ipfs: IpfsClient) -> dict[int, int]:
     """Claim in every job that has published a root; the wei paid, by job, without the zeros."""
-    history = History(client.events)
+    history = client.history
     await asyncio.to_thread(history.refresh)
     paid = {job: await claim_job(client, ipfs, job, cid) for job, cid in newest_documents(history).items()}
     return {job: amount for job, amount in paid.items() if amount}

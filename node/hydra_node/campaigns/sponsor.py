@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hydra_node.campaigns.claims import evidence_of
 from hydra_node.campaigns.policy import CampaignPolicy, ItemSchema
 from hydra_node.campaigns.refund import refund, refunded
 from hydra_node.campaigns.scored import ScoredSubmission, Scores, read_scores
@@ -18,8 +19,8 @@ from hydra_node.chain.bindings.structs import CampaignTerms, TrainingTerms
 from hydra_node.chain.clock import chain_time
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, State
+from hydra_node.chain.event_store import POLL_SECONDS, EventStore, NotSeenOnChain
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import POLL_SECONDS, History, NotSeenOnChain, evidence_of
 from hydra_node.chain.rewards import RewardTree
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -51,7 +52,7 @@ class Sponsor:
         self._host = host
         self._client = client
         self._report = report
-        self._history = History(client.events)
+        self._history = client.history
 
     async def add(self, data: bytes) -> Cid:
         """Put bytes into the sponsor's store, from where others fetch them."""
@@ -197,7 +198,7 @@ def _refund_hint(campaign: int) -> str:
     return f"take back what it did not spend with: hydra-node campaign refund {campaign}"
 
 
-def _final(history: History, campaign: int) -> list[Event]:
+def _final(history: EventStore, campaign: int) -> list[Event]:
     return history.find("Tallied", jobId=campaign) + history.find("Failed", "QualityRounds", jobId=campaign)
 
 

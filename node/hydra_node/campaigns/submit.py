@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra_node.campaigns.claims import claim_job
+from hydra_node.campaigns.claims import claim_job, evidence_of
 from hydra_node.campaigns.policy import MAX_POLICY_BYTES, CampaignPolicy
 from hydra_node.campaigns.scored import read_scores
 from hydra_node.chain.actions import commit_submission
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind
+from hydra_node.chain.event_store import EventStore
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.secrets import SecretStore
 from hydra_node.errors import HydraError
 from hydra_node.p2p.host import Host
@@ -60,7 +60,7 @@ class Outcome:
     reason: str
 
 
-async def fetch_policy(client: ChainClient, host: Host, history: History, campaign: int) -> CampaignPolicy:
+async def fetch_policy(client: ChainClient, host: Host, history: EventStore, campaign: int) -> CampaignPolicy:
     """The campaign's policy from the store, checked against the hash on chain. Raises NoSuchCampaign, BadPolicy."""
     await asyncio.to_thread(history.refresh)
     opened = history.find("JobOpened", jobId=campaign)
@@ -100,7 +100,7 @@ class Submitter:
         self._secrets = secrets
         self._campaign = campaign
         self._report = report
-        self._history = History(client.events)
+        self._history = client.history
 
     async def policy(self) -> CampaignPolicy:
         return await fetch_policy(self._client, self._host, self._history, self._campaign)
@@ -181,7 +181,7 @@ class Submitter:
     def _revealed(prepared: Prepared, cid: str) -> tuple[bytes, int, str, bytes, bytes]:
         return (prepared.items_root, prepared.item_count, cid, prepared.licence_hash, prepared.consent_hash)
 
-    def _final(self, history: History) -> list[Event]:
+    def _final(self, history: EventStore) -> list[Event]:
         job = self._campaign
         return history.find("Tallied", jobId=job) + history.find("Failed", "QualityRounds", jobId=job)
 

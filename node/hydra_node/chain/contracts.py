@@ -18,8 +18,10 @@ from hydra_node.chain.bindings.training_registry import TrainingRegistry
 from hydra_node.chain.bindings.view_arbiter import ViewArbiter
 from hydra_node.chain.codec import encode_values
 from hydra_node.chain.contract import Contract, NoWallet
-from hydra_node.chain.deployment import Deployment
+from hydra_node.chain.deployment import Deployment, chain_name
+from hydra_node.chain.event_store import EventStore
 from hydra_node.chain.events import EventLog, LogDecoder
+from hydra_node.chain.finality import finality_depth
 from hydra_node.chain.rpc import Rpc
 from hydra_node.chain.sender import Sender
 from hydra_node.chain.transactions import TIMEOUT, ContractCall, Receipt
@@ -33,11 +35,15 @@ class ChainClient:
     """The contracts of one deployment; reads only, unless a sender is given.
 
     Views return Python values; other methods send a transaction and return its `Receipt`, whose `events` are decoded.
-    Synchronous and thread-safe: asyncio callers use `asyncio.to_thread`.
+    Synchronous and thread-safe: asyncio callers use `asyncio.to_thread`. `state_dir` is where events are kept; without
+    one they are kept in memory.
     """
 
-    def __init__(self, rpc: Rpc, deployment: Deployment, sender: Sender | None = None) -> None:
+    def __init__(
+        self, rpc: Rpc, deployment: Deployment, sender: Sender | None = None, state_dir: Path | None = None
+    ) -> None:
         self.rpc = rpc
+        self._state_dir = state_dir
         self.deployment = deployment
         self.events = EventLog(rpc, deployment)
         self.sender = sender
@@ -50,6 +56,15 @@ class ChainClient:
         if self.sender is None:
             raise NoWallet("this needs a wallet", remedy="name one with --wallet")
         return self.sender.address
+
+    @cached_property
+    def history(self) -> EventStore:
+        """What has happened on chain, as of its last `refresh`."""
+        path = None
+        if self._state_dir is not None:
+            name = f"{chain_name(self.rpc)}-{self.deployment.fingerprint}.sqlite"
+            path = self._state_dir / "events" / name
+        return EventStore(self.events, path, finality=finality_depth(self.rpc.chain_id))
 
     @cached_property
     def token(self) -> HydraToken:
@@ -101,16 +116,17 @@ def connect(
 ) -> ChainClient:
     """A client for the deployment in a file, after checking that the chain is the right one and holds it.
 
-    `state_dir` (default: beside the deployment file) keeps the account's transactions: processes that send from one
-    account must share it. `max_fee` is the most that is offered for a unit of gas, wei. Raises `BadDeployment`,
-    `WrongChain`, `UnknownEndpoint`, `RpcUnavailable`.
+    `state_dir` (default: beside the deployment file) keeps the account's transactions and the events: processes that
+    send from one account must share it. `max_fee` is the most that is offered for a unit of gas, wei. Raises
+    `BadDeployment`, `WrongChain`, `UnknownEndpoint`, `RpcUnavailable`.
     """
     deployment = Deployment.load(deployment_path)
     # A wrong address is found soon; a chain that was there once is waited for longer.
     deployment.check(Rpc(rpc_url, chain_id=deployment.chain_id, patience=FIRST_PATIENCE))
     rpc = Rpc(rpc_url, chain_id=deployment.chain_id)
-    sender = Sender(rpc, wallet, state_dir or deployment_path.parent, max_fee=max_fee) if wallet else None
-    return ChainClient(rpc, deployment, sender)
+    folder = state_dir or deployment_path.parent
+    sender = Sender(rpc, wallet, folder, max_fee=max_fee) if wallet else None
+    return ChainClient(rpc, deployment, sender, folder)
 
 
 def deploy(sender: Sender, name: str, *args: Any, timeout: float = TIMEOUT) -> Receipt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,12 @@ MAX_FILE = 64 * 1024
 
 class BadDeployment(HydraError):
     """The deployment file is missing, damaged, or does not fit the chain."""
+
+
+def chain_name(rpc: Rpc) -> str:
+    """The name of a chain in files: its id and the beginning of its genesis hash, new for one started anew."""
+    genesis = str(rpc.request("eth_getBlockByNumber", "0x0", False)["hash"])[2:10]
+    return f"{rpc.chain_id}-{genesis}"
 
 
 def _checksummed(address: str) -> str:
@@ -68,6 +75,11 @@ class Deployment(BaseModel):
         if name not in self.addresses:
             raise BadDeployment(f"the deployment has no contract {name!r}", expected=", ".join(sorted(self.addresses)))
         return self.addresses[name]
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hex digits that tell this deployment from others of the chain."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:8]
 
     def check(self, rpc: Rpc) -> None:
         """That the endpoint serves this chain and every address holds code. Raises `WrongChain`, `BadDeployment`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hydra_node.chain.abi import ContractAbi, EventAbi, load
+from hydra_node.chain.abi import EventAbi, load
 from hydra_node.chain.codec import decode_values
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.rpc import Rpc, RpcError
@@ -47,6 +47,23 @@ class BlockReplaced(HydraError):
     """A block is no longer on the chain: it was replaced while it was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A log as the node gave it, and the time of its block: what an `Event` is decoded from."""
+
+    raw: Mapping[str, Any]
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All logs of the blocks `first` to `last`, both included, in the order of the chain."""
+
+    first: int
+    last: int
+    records: Sequence[LogRecord]
+
+
 class BlockTimes:
     """The timestamps of blocks by their hashes; the recent ones are remembered."""
 
@@ -82,18 +99,22 @@ class LogDecoder:
     def addresses(self) -> list[str]:
         return list(self._contracts)
 
-    def decode(self, logs: Iterable[Mapping[str, Any]]) -> list[Event]:
-        """The events in raw JSON-RPC logs; logs of other contracts are left out.
+    def records(self, logs: Iterable[Mapping[str, Any]]) -> list[LogRecord]:
+        """The raw JSON-RPC logs of the deployment's contracts, each with its time; those of others are left out.
 
-        Raises `UndecodableLog`, and `BlockReplaced` when a log's block is no longer on the chain.
+        Raises `BlockReplaced` when a log's block is no longer on the chain.
         """
-        return [
-            self._event(contract, log)
-            for log in logs
-            if (contract := self._contracts.get(str(log["address"]).lower())) is not None and not log.get("removed")
-        ]
+        ours = (log for log in logs if str(log["address"]).lower() in self._contracts and not log.get("removed"))
+        return [LogRecord(log, self.times.at(log["blockHash"])) for log in ours]
 
-    def _event(self, contract: ContractAbi, log: Mapping[str, Any]) -> Event:
+    def decode(self, logs: Iterable[Mapping[str, Any]]) -> list[Event]:
+        """The events in raw JSON-RPC logs. Raises `UndecodableLog`, `BlockReplaced`."""
+        return [self.event(record) for record in self.records(logs)]
+
+    def event(self, record: LogRecord) -> Event:
+        """Raises `UndecodableLog`."""
+        log = record.raw
+        contract = self._contracts[str(log["address"]).lower()]
         topics = [bytes.fromhex(topic[2:]) for topic in log["topics"]]
         event = contract.events.get(topics[0]) if topics else None
         if event is None:
@@ -110,50 +131,70 @@ class LogDecoder:
             tx_hash=bytes.fromhex(log["transactionHash"][2:]),
             tx_index=int(log["transactionIndex"], 16),
             log_index=int(log["logIndex"], 16),
-            timestamp=self.times.at(log["blockHash"]),
+            timestamp=record.timestamp,
         )
 
 
 class EventLog:
-    """All events of a deployment, in the order of the chain."""
+    """All events of a deployment, in the order of the chain, asked for in chunks of blocks.
+
+    A chunk that the node finds too large is asked for again in smaller ones, which then grow back; `chunk` is the
+    largest.
+    """
 
     def __init__(self, rpc: Rpc, deployment: Deployment, *, chunk: int = CHUNK_BLOCKS) -> None:
         self._rpc = rpc
-        self._first = deployment.block
+        self.first = deployment.block
         self._decoder = LogDecoder(rpc, deployment)
-        self._chunk = chunk
+        self._largest = self._chunk = chunk
 
     def head(self) -> int:
         """The newest block's number."""
         return int(self._rpc.request("eth_blockNumber"), 16)
 
+    def tip(self) -> tuple[int, str]:
+        """The newest block's number, and its hash in hex."""
+        block = self._rpc.request("eth_getBlockByNumber", "latest", False)
+        return int(block["number"], 16), str(block["hash"])
+
+    def block_hash(self, number: int) -> str | None:
+        """The hash of a block in hex, None where the chain is shorter."""
+        block = self._rpc.request("eth_getBlockByNumber", hex(number), False)
+        return None if block is None else str(block["hash"])
+
+    def event(self, record: LogRecord) -> Event:
+        """Raises `UndecodableLog`."""
+        return self._decoder.event(record)
+
     def poll(self, from_block: int, to_block: int | None = None) -> list[Event]:
         """The events of the blocks `from_block` to `to_block` (default: the newest), both included.
 
-        Requests go out in chunks of blocks, smaller ones when the node finds a chunk too large. A caller that goes
-        on later starts again at the newest block it has seen an event of, and knows events by (block_hash,
-        log_index); `feed.EventFeed` does that bookkeeping. Raises `RpcError`, `UndecodableLog`, `ChainUnsettled`.
+        Raises `RpcError`, `UndecodableLog`, `ChainUnsettled`.
         """
         last = self.head() if to_block is None else to_block
-        start, chunk = max(from_block, self._first), self._chunk
-        events: list[Event] = []
-        while start <= last:
-            end = min(last, start + chunk - 1)
-            try:
-                events += self._chunk_events(start, end)
-            except RpcError:
-                if chunk == 1:
-                    raise
-                chunk = max(1, chunk // 4)
-                continue
-            start = end + 1
-        return events
+        return [self.event(record) for batch in self.batches(from_block, last) for record in batch.records]
 
-    def _chunk_events(self, start: int, end: int) -> list[Event]:
+    def batches(self, from_block: int, to_block: int) -> Iterator[Batch]:
+        """The logs of the blocks `from_block` to `to_block`, chunk by chunk. Raises `RpcError`, `ChainUnsettled`."""
+        start = max(from_block, self.first)
+        while start <= to_block:
+            end = min(to_block, start + self._chunk - 1)
+            try:
+                records = self._records(start, end)
+            except RpcError:
+                if self._chunk == 1:
+                    raise
+                self._chunk = max(1, self._chunk // 4)
+                continue
+            yield Batch(start, end, records)
+            start = end + 1
+            self._chunk = min(self._largest, self._chunk * 2)
+
+    def _records(self, start: int, end: int) -> list[LogRecord]:
         query = {"address": self._decoder.addresses, "fromBlock": hex(start), "toBlock": hex(end)}
         for _ in range(_REORG_RETRIES):
             try:
-                return self._decoder.decode(self._rpc.request("eth_getLogs", query))
+                return self._decoder.records(self._rpc.request("eth_getLogs", query))
             except BlockReplaced:
                 continue
         raise ChainUnsettled(f"blocks {start} to {end} were replaced {_REORG_RETRIES} times while they were read")

@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hydra_node.chain.files import private_directory
-from hydra_node.chain.outbox import Outbox
+from hydra_node.chain.outbox import Entry, Outbox
 from hydra_node.chain.rpc import Rpc
 from hydra_node.errors import HydraError
 
@@ -53,12 +53,16 @@ class NonceKeeper:
         """The nonce to use now; only while the account is held.
 
         The node's own count of pending transactions decides, which knows of other senders too, but for what the node
-        has not shown yet, or has forgotten: the nonces of what the outbox holds as sent or mined are taken. Not of what
-        it holds as final: every node knows that, unless whoever runs a chain of one machine has taken it back.
+        has not counted yet, or has forgotten.
         """
-        pending = int(self._rpc.request("eth_getTransactionCount", self._address, "pending"), 16)
-        mined, taken = self._outbox.nonces()
-        nonce = max(pending, mined)
-        while nonce in taken:
+        nonce = int(self._rpc.request("eth_getTransactionCount", self._address, "pending"), 16)
+        while any(self._takes(entry) for entry in self._outbox.by_nonce(nonce)):
             nonce += 1
         return nonce
+
+    def _takes(self, entry: Entry) -> bool:
+        """Whether the entry's nonce is used up. What has ended counts while the chain has it: whoever runs a chain of
+        one machine may have taken it back."""
+        return not entry.state.ended or any(
+            self._rpc.request("eth_getTransactionReceipt", f"0x{offer.tx_hash.hex()}") for offer in entry.offers
+        )

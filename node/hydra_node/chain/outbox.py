@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS entries (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS keys ON entries (key) WHERE state NOT IN ('failed', 'replaced');
 CREATE INDEX IF NOT EXISTS states ON entries (state);
+CREATE INDEX IF NOT EXISTS nonces ON entries (nonce);
 CREATE TABLE IF NOT EXISTS offers (
     entry INTEGER NOT NULL REFERENCES entries (number), position INTEGER NOT NULL,
     hash BLOB NOT NULL, raw BLOB NOT NULL, fee TEXT NOT NULL, tip TEXT, cancels INTEGER NOT NULL,
@@ -150,12 +151,9 @@ class Outbox:
         found = self._select("key = ? AND state NOT IN ('failed', 'replaced')", key)
         return found[0] if found else None
 
-    def nonces(self) -> tuple[int, set[int]]:
-        """One more than the highest nonce that is mined and not final, and the nonces of what is sent and not mined."""
-        with self._lock:
-            (mined,) = self._db.execute("SELECT MAX(nonce) FROM entries WHERE state = 'mined'").fetchone()
-            sent = self._db.execute("SELECT nonce FROM entries WHERE state = 'sent'").fetchall()
-        return 0 if mined is None else mined + 1, {row[0] for row in sent}
+    def by_nonce(self, nonce: int) -> list[Entry]:
+        """The entries that were signed with that nonce."""
+        return self._select("nonce = ?", nonce)
 
     # --- what happens to them ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra_node.chain.amounts import format_gas_price
+from hydra_node.chain.deployment import chain_name
 from hydra_node.chain.events import BlockReplaced, BlockTimes, LogDecoder
 from hydra_node.chain.fees import Fees, market_fees
 from hydra_node.chain.finality import finality_depth
@@ -444,8 +445,7 @@ class Sender:
 def outbox_path(rpc: Rpc, address: str, state_dir: Path) -> Path:
     """The file of an account's transactions. A chain that is started anew has another: what was sent to the one before
     must never be sent to it."""
-    genesis = str(rpc.request("eth_getBlockByNumber", "0x0", False)["hash"])[2:10]
-    return state_dir / "outbox" / f"{rpc.chain_id}-{genesis}-{address.lower()}.sqlite"
+    return state_dir / "outbox" / f"{chain_name(rpc)}-{address.lower()}.sqlite"
 
 
 def _sent(simulated: Simulated, entry: Entry) -> Sent:

@@ -222,7 +222,6 @@ def show(
     """
     from hydra_node.campaigns.submit import fetch_policy
     from hydra_node.chain.enums import Kind
-    from hydra_node.chain.history import History
     from hydra_node.commands import session
     from hydra_node.commands.jobs import VISIT_SECONDS, require_job, visiting_host
     from hydra_node.errors import HydraError
@@ -249,7 +248,7 @@ def show(
         async with visiting_host(bootstrap) as host:
             try:
                 async with asyncio.timeout(VISIT_SECONDS):
-                    policy = await fetch_policy(client, host, History(client.events), number)
+                    policy = await fetch_policy(client, host, client.history, number)
             except (HydraError, TimeoutError):
                 facts["policy"] = "nobody serves it now"
             else:

@@ -106,21 +106,18 @@ def status(
 
     Example: hydra-node data status --wallet me
     """
-    from hydra_node.chain.history import History
+    from hydra_node.chain.books import books
     from hydra_node.commands import session
 
     address = wallet_address(keystore, wallet)
     client = session.chain(rpc, deployment)
-    history = History(client.events)
-    history.refresh()
-    rows = []
-    for event in history.find("Committed", "SubmissionRegistry"):
-        if event.args["contributor"].lower() != address.lower():
-            continue
-        submission, campaign = event.args["submissionId"], event.args["jobId"]
-        state = client.submissions.submission(submission)
-        paid = client.rewards.claimed(campaign, address)
-        rows.append((submission, campaign, state.state.name.lower(), state.item_count, paid))
+    client.history.refresh()
+    held = books(client.history.all())
+    rows = [
+        (number, each.job_id, each.state.name.lower(), each.item_count, held.claimed.get((each.job_id, address), 0))
+        for number, each in held.submissions.items()
+        if each.contributor == address
+    ]
     Output(as_json).table(
         "submissions", ("submission", "campaign", "state", "items", "claimed_wei"), rows, "no submissions yet"
     )

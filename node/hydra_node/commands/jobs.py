@@ -28,12 +28,15 @@ class NoSuchJob(HydraError):
 
 def list_jobs(kind: Kind, rpc: str, deployment: Path | None, as_json: bool) -> None:
     """Print every job of a kind."""
+    from hydra_node.chain.books import books
+
     client = session.chain(rpc, deployment)
-    rows = []
-    for number in range(1, client.escrow.job_count() + 1):
-        job = client.escrow.job(number)
-        if job.kind == kind:
-            rows.append((number, job.state.name.lower(), job.deposited, job.paid, job.refunded, job.sponsor))
+    client.history.refresh()
+    rows = [
+        (number, job.state.name.lower(), job.deposited, job.paid, job.refunded, job.sponsor)
+        for number, job in books(client.history.all()).jobs.items()
+        if job.kind == kind
+    ]
     noun = NOUN[kind.name]
     columns = (noun, "state", "deposited_wei", "paid_wei", "refunded_wei", "sponsor")
     Output(as_json).table(f"{noun}s", columns, rows, f"no {noun}s yet; open one: hydra-node {noun} create --help")

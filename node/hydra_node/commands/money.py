@@ -105,7 +105,6 @@ def balance(
     from hydra_node.campaigns.claims import Claimable, claimable, newest_documents
     from hydra_node.chain.clock import moment
     from hydra_node.chain.enums import Role
-    from hydra_node.chain.history import History
     from hydra_node.commands import session
     from hydra_node.commands.jobs import visiting_host
     from hydra_node.commands.options import wallet_address
@@ -125,7 +124,7 @@ def balance(
         if amount
     ]
 
-    history = History(client.events)
+    history = client.history
     history.refresh()
     documents = newest_documents(history)
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hydra_node.campaigns.claims import evidence_of
 from hydra_node.campaigns.scored import read_scores
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, Role
+from hydra_node.chain.event_store import EventStore
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.rpc import Rpc
 from hydra_node.collective import record as records
 from hydra_node.collective.record import StepRecord
@@ -40,7 +41,7 @@ class Sources:
     """Where facts come from: the chain's events, the contracts, the store; and who is who."""
 
     client: ChainClient
-    history: History
+    history: EventStore
     ipfs: IpfsClient
     cast: Cast
 

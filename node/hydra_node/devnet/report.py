@@ -20,7 +20,6 @@ from typing import Any
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.enums import Kind
-from hydra_node.chain.history import History
 from hydra_node.chain.rpc import Rpc
 from hydra_node.devnet import books, facts
 from hydra_node.devnet.checks import evaluate
@@ -52,7 +51,7 @@ def compute(arguments: argparse.Namespace, host: Host) -> dict[str, Any]:
     deployment = Deployment.load(arguments.deployment)
     rpc = Rpc(arguments.rpc, chain_id=deployment.chain_id)
     client = ChainClient(rpc, deployment)
-    history = History(client.events)
+    history = client.history
     cast = json.loads(arguments.cast.read_text(encoding="utf-8"))
     report: dict[str, Any] = {
         "wall_s": 0.0,

@@ -14,7 +14,6 @@ from pathlib import Path
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.deployment import Deployment
 from hydra_node.chain.enums import Kind
-from hydra_node.chain.history import History
 from hydra_node.chain.rpc import Rpc
 from hydra_node.devnet.facts import Sources, test_samples
 from hydra_node.errors import HydraError
@@ -41,7 +40,7 @@ def train(arguments: argparse.Namespace, ipfs: IpfsClient) -> float:
 
     deployment = Deployment.load(arguments.deployment)
     client = ChainClient(Rpc(arguments.rpc, chain_id=deployment.chain_id), deployment)
-    history = History(client.events)
+    history = client.history
     history.refresh()
     job = load(client, ipfs, Sources(client, history, ipfs, cast={}).job(Kind.TRAINING))
     return train_single(job.spec, job.samples, test_samples(ipfs, job.spec, arguments.test)).test_accuracy

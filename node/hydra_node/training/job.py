@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from hydra_node.chain.bindings.structs import TrainingTerms
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind
-from hydra_node.chain.history import History
 from hydra_node.errors import HydraError
 from hydra_node.storage import dataset
 from hydra_node.storage.cid import Cid
@@ -59,7 +58,7 @@ def swarm_id(chain_id: int, registry: str, job_id: int) -> bytes:
 
 def load_spec(client: ChainClient, ipfs: IpfsClient, job_id: int) -> tuple[TrainingSpec, TrainingTerms]:
     """The job's spec and terms, checked against each other. Blocking."""
-    history = History(client.events)
+    history = client.history
     history.refresh()
     opened = history.find("JobOpened", "JobEscrow", jobId=job_id)
     if not opened or opened[0].args["kind"] != Kind.TRAINING:

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 
 from hydra_node.chain.contracts import ChainClient
-from hydra_node.chain.history import History
 from hydra_node.errors import HydraError
 from hydra_node.storage.cid import Cid
 from hydra_node.storage.errors import StorageError
@@ -23,7 +22,7 @@ async def final_checkpoint(client: ChainClient, ipfs: IpfsClient, job_id: int) -
 
     Every honest trainer ends with the same bytes. Those who were banned have no say. Raises NoModel, StorageError.
     """
-    history = History(client.events)
+    history = client.history
     await asyncio.to_thread(history.refresh)
     named: dict[str, str] = {}
     for event in history.find("RecordPosted", jobId=job_id):

@@ -14,7 +14,6 @@ from hydra_node.chain.clock import wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import State
 from hydra_node.chain.events import Event
-from hydra_node.chain.history import History
 from hydra_node.chain.rewards import RewardTree, claim
 from hydra_node.collective.driver import Collective
 from hydra_node.collective.errors import Ejected
@@ -95,7 +94,7 @@ class Trainer:
         self._options = options
         self._report = report
         self._on_step = on_step
-        self._history = History(client.events)
+        self._history = client.history
         self._known = Roster({}, {})
         self._passed_over: dict[int, float] = {}
         self._registry = client.deployment.address("TrainingRegistry")

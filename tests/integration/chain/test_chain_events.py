@@ -1,4 +1,4 @@
-"""Events: decoded, complete over chunks, and followed through a reorganisation."""
+"""Events: decoded, and complete over chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hydra_node.chain.bindings.structs import CampaignTerms
 from hydra_node.chain.clock import chain_time
 from hydra_node.chain.enums import Kind, Role
 from hydra_node.chain.events import EventLog
-from hydra_node.chain.feed import EventFeed
 from hydra_node.chain.wallet import Wallet
 
 if TYPE_CHECKING:
@@ -77,46 +76,3 @@ def test_a_string_that_is_not_utf8_blinds_nobody(network: Network) -> None:
     receipt = client.sender.send(hostile)
     (opened,) = [event for event in client.events.poll(receipt.block, receipt.block) if event.name == "JobOpened"]
     assert opened.args["sponsor"] == client.address
-
-
-def test_a_feed_gives_each_event_once(network: Network) -> None:
-    client = network.client(tokens=10)
-    feed = EventFeed(client.events, client.events.head() + 1)
-    receiver = Wallet.create().address
-    assert feed.poll().added == ()
-    first = client.token.transfer(receiver, 1)
-    assert [event.tx_hash for event in feed.poll().added] == [first.tx_hash]
-    assert feed.poll().added == ()
-    second = client.token.transfer(receiver, 1)
-    update = feed.poll()
-    assert [event.tx_hash for event in update.added] == [second.tx_hash]
-    assert update.removed == ()
-
-
-def test_a_feed_takes_back_what_a_reorganisation_takes_back(anvil_network: Network) -> None:
-    client = anvil_network.client(tokens=10)
-    feed = EventFeed(client.events, client.events.head() + 1)
-    receiver = Wallet.create().address
-    kept = client.token.transfer(receiver, 1)
-    snapshot = anvil_network.rpc.request("evm_snapshot")
-    lost = client.token.transfer(receiver, 2)
-    assert [event.tx_hash for event in feed.poll().added] == [kept.tx_hash, lost.tx_hash]
-
-    anvil_network.rpc.request("evm_revert", snapshot)
-    anvil_network.rpc.request("evm_increaseTime", 5)
-    instead = client.token.transfer(receiver, 3)
-    assert instead.block == lost.block
-    assert instead.block_hash != lost.block_hash
-    update = feed.poll()
-    assert [(event.tx_hash, event.block_hash) for event in update.removed] == [(lost.tx_hash, lost.block_hash)]
-    assert [(event.tx_hash, event.block_hash) for event in update.added] == [(instead.tx_hash, instead.block_hash)]
-    assert feed.poll().added == feed.poll().removed == ()
-
-
-def test_a_feed_with_confirmations_holds_events_back(anvil_network: Network) -> None:
-    client = anvil_network.client(tokens=10)
-    feed = EventFeed(client.events, client.events.head() + 1, confirmations=2)
-    sent = client.token.transfer(Wallet.create().address, 1)
-    assert feed.poll().added == ()
-    anvil_network.rpc.request("anvil_mine", "0x2")
-    assert [event.tx_hash for event in feed.poll().added] == [sent.tx_hash]

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from books_check import assert_books_are_the_contracts
 from training_round import Posted, Swarm, Vector
 from validator_world import HYDRA, World, digits_files, eventually, running_world
 
@@ -23,7 +24,6 @@ from hydra_node.chain.bindings.structs import TrainingTerms
 from hydra_node.chain.clock import chain_time, wait_until
 from hydra_node.chain.contracts import ChainClient
 from hydra_node.chain.enums import Kind, Role, State
-from hydra_node.chain.history import History
 from hydra_node.p2p.host import Host
 from hydra_node.p2p.identity import Identity
 from hydra_node.storage import dataset, items, tables
@@ -118,7 +118,7 @@ async def test_honest_trainers_are_paid_and_the_cheat_is_banned(world: World) ->
 
         swarm = Swarm(spec, job.samples, identities, spoil, swarm_id(world.chain.chain_id, registry, job_id))
         swarm.train(4)
-        history = History(sponsor.events)
+        history = sponsor.history
 
         def settled(number: int) -> bool:
             history.refresh()
@@ -159,3 +159,4 @@ async def test_honest_trainers_are_paid_and_the_cheat_is_banned(world: World) ->
         fees = [await claim_everything(world.client(name), host.ipfs) for name in NAMES[1:3]]
         assert fees == [{job_id: 3 * FEE}] * 2
         assert [validator.stop() for validator in validators] == [130, 130]
+        await asyncio.to_thread(assert_books_are_the_contracts, sponsor)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from books_check import assert_books_are_the_contracts
 from validator_world import HYDRA, World, digits_files, eventually, quiet, running_world
 
+from hydra_node.campaigns.claims import evidence_of
 from hydra_node.campaigns.policy import CampaignPolicy, ItemSchema
 from hydra_node.campaigns.sponsor import Sponsor, read_reference
 from hydra_node.campaigns.submit import Submitter, prepare
 from hydra_node.chain.bindings.structs import CampaignTerms
 from hydra_node.chain.enums import Role, State
-from hydra_node.chain.history import History, evidence_of
 from hydra_node.chain.secrets import SecretStore
 from hydra_node.p2p.host import Host
 from hydra_node.storage.cid import Cid
@@ -74,7 +75,7 @@ async def test_a_campaign_is_scored_and_paid(world: World) -> None:
         assert SecretStore(world.folder / "validator-a" / "data" / "secrets").pending("round-")
         honest[0].start()
 
-        history = History(sponsor_client.events)
+        history = sponsor_client.history
 
         def tallied() -> list[object]:
             history.refresh()
@@ -100,6 +101,7 @@ async def test_a_campaign_is_scored_and_paid(world: World) -> None:
         await honest[0].wait_for("round_settled")
         assert not SecretStore(world.folder / "validator-a" / "data" / "secrets").pending("round-")
         assert [validator.stop() for validator in honest] == [130, 130]
+        await asyncio.to_thread(assert_books_are_the_contracts, sponsor_client)
 
 
 async def test_a_wallet_without_stake_is_told_so_in_one_line(world: World) -> None:
