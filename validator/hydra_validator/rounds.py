@@ -119,7 +119,8 @@ class ScoringAgent:
         quality = self._client.quality
 
         def seek() -> Event | None:
-            rounds = self._watch.find("RoundOpened", "QualityRounds", jobId=job)
+            # Its block's hash seeds the scores: nobody starts on one that may still be replaced.
+            rounds = self._watch.find("RoundOpened", "QualityRounds", final=True, jobId=job)
             return rounds[-1] if rounds and not self._has_ended(int(rounds[-1].args["roundId"])) else None
 
         while (event := seek()) is None:
@@ -217,12 +218,13 @@ class ScoringAgent:
         commitment = await asyncio.to_thread(
             quality.commitment_of, round_id, me, vote.root, vote.total, vote.evidence, vote.salt
         )
-        await asyncio.to_thread(quality.commit, round_id, commitment)
+        await asyncio.to_thread(quality.commit, round_id, commitment, key=f"round-{round_id}-commit")
         self._report("committed", f"campaign {job}: committed", {"job": job, "round": round_id})
 
     async def _reveal(self, job: int, round_id: int, vote: Vote, by: int) -> None:
         await self._until_state(round_id, RoundState.REVEAL, by)
-        await asyncio.to_thread(self._client.quality.reveal, round_id, vote.root, vote.total, vote.evidence, vote.salt)
+        shown = vote.root, vote.total, vote.evidence, vote.salt
+        await asyncio.to_thread(self._client.quality.reveal, round_id, *shown, key=f"round-{round_id}-reveal")
         self._report("revealed", f"campaign {job}: revealed", {"job": job, "round": round_id})
 
     async def _tally(self, job: int, round_id: int, opened: Event) -> None:

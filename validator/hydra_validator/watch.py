@@ -43,9 +43,9 @@ class Watch:
                 self._news.notify_all()
             await asyncio.sleep(POLL_SECONDS)
 
-    def find(self, name: str, contract: str = "", **args: Any) -> list[Event]:
-        """The events so far with that name and these arguments, in chain order."""
-        return sorted(self._history.find(name, contract, **args), key=position)
+    def find(self, name: str, contract: str = "", *, final: bool = False, **args: Any) -> list[Event]:
+        """The events so far with that name and these arguments, in chain order; with `final`, those that stay."""
+        return self._history.find(name, contract, final=final, **args)
 
     def all(self, *names: str) -> list[Event]:
         """The events so far with any of these names, in chain order."""

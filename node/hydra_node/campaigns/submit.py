@@ -174,7 +174,8 @@ class Submitter:
             return
         campaign = await asyncio.to_thread(client.submissions.campaign, self._campaign)
         await self._chain_time(campaign.commit_end)
-        await asyncio.to_thread(client.submissions.reveal, submission, *self._revealed(prepared, cid), salt)
+        revealed = self._revealed(prepared, cid)
+        await asyncio.to_thread(client.submissions.reveal, submission, *revealed, salt, key=f"reveal-{submission}")
         self._report("revealed", f"submission {submission} revealed as {cid}", {"submission": submission, "cid": cid})
 
     @staticmethod

@@ -33,7 +33,8 @@ def top_up(client: ChainClient, job_id: int, amount: int) -> Receipt:
 
 
 def commit_submission(client: ChainClient, job_id: int, commitment: bytes) -> int:
-    """Commit to a submission, leaving the campaign's bond; its id. Raises `Reverted`."""
+    """Commit to a submission, leaving the campaign's bond; its id. Once only for a commitment, which a salt makes
+    unique: a process that was killed meanwhile finds the one that it sent. Raises `Reverted`."""
     allow(client, client.submissions.address, client.submissions.campaign(job_id).terms.bond)
-    receipt = client.submissions.commit(job_id, commitment)
+    receipt = client.submissions.commit(job_id, commitment, key=f"commit-{job_id}-{commitment.hex()}")
     return int(receipt.event("Committed").args["submissionId"])

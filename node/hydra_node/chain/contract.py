@@ -69,7 +69,9 @@ class Contract:
         values = decode_values(function.outputs, raw, title)
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _send(self, signature: str, *args: Any, timeout: float) -> Receipt:
+    def _send(self, signature: str, *args: Any, key: str | None, timeout: float) -> Receipt:
         if self._sender is None:
             raise NoWallet(f"{self.NAME}.{signature.partition('(')[0]} needs a wallet", remedy="name one with --wallet")
-        return self._sender.send(self.call(signature, *args), timeout=timeout)
+        # Numbers begin anew in every deployment, and accounts are used in several.
+        whole = None if key is None else f"{self.address}/{key}"
+        return self._sender.send(self.call(signature, *args), key=whole, timeout=timeout)

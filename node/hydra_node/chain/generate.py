@@ -123,8 +123,8 @@ def _method(contract: ContractAbi, function: Function, method: str) -> list[str]
     params = ["self", *(f"{name}: {python_type(p)}" for name, p in zip(names_of, function.inputs, strict=True))]
     args = [f'"{function.signature}"', *names_of]
     if not function.is_view:
-        params += ["*", "timeout: float = TIMEOUT"]
-        value = _call("self._send", [*args, "timeout=timeout"])
+        params += ["*", "key: str | None = None", "timeout: float = TIMEOUT"]
+        value = _call("self._send", [*args, "key=key", "timeout=timeout"])
         return ["", *_definition(method, params, "Receipt"), *_indented("return ", value)]
     params += ["*", "at: int | None = None"]
     returned = _returned(contract, function, method)
@@ -221,7 +221,7 @@ def python_type(param: Param, *, output: bool = False) -> str:
 def identifier(name: str) -> str:
     """A Solidity name as a Python one, clear of keywords and builtins."""
     found = snake(name.strip("_"))
-    taken = keyword.iskeyword(found) or hasattr(builtins, found) or found in {"self", "at", "timeout"}
+    taken = keyword.iskeyword(found) or hasattr(builtins, found) or found in {"self", "at", "key", "timeout"}
     return f"{found}_" if taken else found
 
 

@@ -108,7 +108,8 @@ class SegmentPoster:
         )
         cid = str(self._ipfs.add(segment.document))
         try:
-            self._client.training.post_record(job_id, first, last, segment.digest, cid)
+            key = f"record-{job_id}-{first}-{segment.digest.hex()}"
+            self._client.training.post_record(job_id, first, last, segment.digest, cid, key=key)
         except Reverted as error:
             if error.error_name in _FINAL_REVERTS:
                 raise PostRefused(f"the chain takes no record of steps {first} to {last}: {error.what}") from error

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from test_chain_sender import mining_stopped
 
+from hydra_node.chain.actions import commit_submission, open_job
+from hydra_node.chain.bindings.structs import CampaignTerms
+from hydra_node.chain.clock import chain_time
+from hydra_node.chain.enums import Kind, Role
 from hydra_node.chain.outbox import TxState
 from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.sender import Sender
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from conftest import Network
 
 GWEI = 10**9
+HYDRA = 10**18
 
 
 def gift(receiver: str, value: int = 7) -> ContractCall:
@@ -43,6 +48,29 @@ def test_a_key_is_done_once_however_often_it_is_asked_for(network: Network, tmp_
     again = Sender(network.rpc, wallet, tmp_path).send(gift(receiver), key="pay")
     assert again.tx_hash == first.tx_hash
     assert balance(network, receiver) == 7
+
+
+def test_a_key_means_something_else_in_another_contract(network: Network) -> None:
+    client = network.client(tokens=5)
+    receiver = Wallet.create().address
+    first = client.token.transfer(receiver, 1, key="once")
+    assert client.token.transfer(receiver, 1, key="once").tx_hash == first.tx_hash
+    client.token.approve(client.stakes.address, 4)
+    with pytest.raises(Reverted, match="minimum"):
+        client.stakes.stake(Role.TRAINER, 1, key="once")
+    assert client.token.balance_of(receiver) == 1
+
+
+def test_a_commitment_asked_for_twice_leaves_one_bond(network: Network) -> None:
+    sponsor, contributor = network.client(tokens=20 * HYDRA), network.client(tokens=20 * HYDRA)
+    exit_time = chain_time(network.rpc) + 100_000
+    campaign = open_job(
+        sponsor, Kind.CAMPAIGN, spec_hash=bytes(32), spec_cid="bafy", amount=20 * HYDRA, exit_time=exit_time
+    )
+    sponsor.submissions.open_campaign(campaign, CampaignTerms(600, 60, 60, 60, HYDRA, 10, HYDRA, HYDRA, 0, 0))
+    numbers = [commit_submission(contributor, campaign, b"\x07" * 32) for _ in range(2)]
+    assert len(set(numbers)) == 1
+    assert contributor.token.balance_of(contributor.address) == 19 * HYDRA
 
 
 def test_what_was_refused_may_be_asked_for_again(network: Network, tmp_path: Path) -> None:

@@ -23,11 +23,26 @@ class DisputeManager(Contract):
     def bond(self, *, at: int | None = None) -> int:
         return cast(int, self._view("bond()", at=at))
 
-    def challenge(self, job_id: int, root: bytes, evidence_cid: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("challenge(uint256,bytes32,string)", job_id, root, evidence_cid, timeout=timeout)
+    def challenge(
+        self,
+        job_id: int,
+        root: bytes,
+        evidence_cid: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("challenge(uint256,bytes32,string)", job_id, root, evidence_cid, key=key, timeout=timeout)
 
-    def defend(self, dispute_id: int, evidence_cid: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("defend(uint256,string)", dispute_id, evidence_cid, timeout=timeout)
+    def defend(
+        self,
+        dispute_id: int,
+        evidence_cid: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("defend(uint256,string)", dispute_id, evidence_cid, key=key, timeout=timeout)
 
     def dispute(self, dispute_id: int, *, at: int | None = None) -> structs.Dispute:
         return cast("structs.Dispute", self._view("dispute(uint256)", dispute_id, at=at))
@@ -44,14 +59,14 @@ class DisputeManager(Contract):
     def quality(self, *, at: int | None = None) -> str:
         return cast(str, self._view("quality()", at=at))
 
-    def resolve(self, dispute_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("resolve(uint256)", dispute_id, timeout=timeout)
+    def resolve(self, dispute_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("resolve(uint256)", dispute_id, key=key, timeout=timeout)
 
     def rewards(self, *, at: int | None = None) -> str:
         return cast(str, self._view("rewards()", at=at))
 
-    def seat(self, dispute_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("seat(uint256)", dispute_id, timeout=timeout)
+    def seat(self, dispute_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("seat(uint256)", dispute_id, key=key, timeout=timeout)
 
     def stakes(self, *, at: int | None = None) -> str:
         return cast(str, self._view("stakes()", at=at))
@@ -62,8 +77,8 @@ class DisputeManager(Contract):
     def training(self, *, at: int | None = None) -> str:
         return cast(str, self._view("training()", at=at))
 
-    def vote(self, dispute_id: int, uphold: bool, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("vote(uint256,bool)", dispute_id, uphold, timeout=timeout)
+    def vote(self, dispute_id: int, uphold: bool, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("vote(uint256,bool)", dispute_id, uphold, key=key, timeout=timeout)
 
     def window_seconds(self, *, at: int | None = None) -> int:
         return cast(int, self._view("windowSeconds()", at=at))

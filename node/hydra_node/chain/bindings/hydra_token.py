@@ -35,17 +35,17 @@ class HydraToken(Contract):
     def allowance(self, owner: str, spender: str, *, at: int | None = None) -> int:
         return cast(int, self._view("allowance(address,address)", owner, spender, at=at))
 
-    def approve(self, spender: str, value: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("approve(address,uint256)", spender, value, timeout=timeout)
+    def approve(self, spender: str, value: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("approve(address,uint256)", spender, value, key=key, timeout=timeout)
 
     def balance_of(self, account: str, *, at: int | None = None) -> int:
         return cast(int, self._view("balanceOf(address)", account, at=at))
 
-    def burn(self, value: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("burn(uint256)", value, timeout=timeout)
+    def burn(self, value: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("burn(uint256)", value, key=key, timeout=timeout)
 
-    def burn_from(self, account: str, value: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("burnFrom(address,uint256)", account, value, timeout=timeout)
+    def burn_from(self, account: str, value: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("burnFrom(address,uint256)", account, value, key=key, timeout=timeout)
 
     def cap(self, *, at: int | None = None) -> int:
         return cast(int, self._view("cap()", at=at))
@@ -72,6 +72,7 @@ class HydraToken(Contract):
         r: bytes,
         s: bytes,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -83,6 +84,7 @@ class HydraToken(Contract):
             v,
             r,
             s,
+            key=key,
             timeout=timeout,
         )
 
@@ -92,8 +94,16 @@ class HydraToken(Contract):
     def total_supply(self, *, at: int | None = None) -> int:
         return cast(int, self._view("totalSupply()", at=at))
 
-    def transfer(self, to: str, value: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("transfer(address,uint256)", to, value, timeout=timeout)
+    def transfer(self, to: str, value: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("transfer(address,uint256)", to, value, key=key, timeout=timeout)
 
-    def transfer_from(self, from_: str, to: str, value: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("transferFrom(address,address,uint256)", from_, to, value, timeout=timeout)
+    def transfer_from(
+        self,
+        from_: str,
+        to: str,
+        value: int,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("transferFrom(address,address,uint256)", from_, to, value, key=key, timeout=timeout)

@@ -34,8 +34,8 @@ class JobEscrow(Contract):
     def payer_role(self, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("PAYER_ROLE()", at=at))
 
-    def advance(self, job_id: int, next_: State, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("advance(uint256,uint8)", job_id, next_, timeout=timeout)
+    def advance(self, job_id: int, next_: State, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("advance(uint256,uint8)", job_id, next_, key=key, timeout=timeout)
 
     def available(self, job_id: int, *, at: int | None = None) -> int:
         return cast(int, self._view("available(uint256)", job_id, at=at))
@@ -43,8 +43,8 @@ class JobEscrow(Contract):
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
@@ -63,6 +63,7 @@ class JobEscrow(Contract):
         amount: int,
         exit_time: int,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -72,6 +73,7 @@ class JobEscrow(Contract):
             spec_cid,
             amount,
             exit_time,
+            key=key,
             timeout=timeout,
         )
 
@@ -84,6 +86,7 @@ class JobEscrow(Contract):
         exit_time: int,
         permit: structs.Permit,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -94,32 +97,40 @@ class JobEscrow(Contract):
             amount,
             exit_time,
             permit,
+            key=key,
             timeout=timeout,
         )
 
-    def pause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("pause()", timeout=timeout)
+    def pause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pause()", key=key, timeout=timeout)
 
     def paused(self, *, at: int | None = None) -> bool:
         return cast(bool, self._view("paused()", at=at))
 
-    def pay(self, job_id: int, to: str, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("pay(uint256,address,uint256)", job_id, to, amount, timeout=timeout)
+    def pay(self, job_id: int, to: str, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pay(uint256,address,uint256)", job_id, to, amount, key=key, timeout=timeout)
 
-    def refund(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("refund(uint256)", job_id, timeout=timeout)
+    def refund(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("refund(uint256)", job_id, key=key, timeout=timeout)
 
-    def release(self, job_id: int, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("release(uint256,uint256)", job_id, amount, timeout=timeout)
+    def release(self, job_id: int, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("release(uint256,uint256)", job_id, amount, key=key, timeout=timeout)
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
-    def reserve(self, job_id: int, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("reserve(uint256,uint256)", job_id, amount, timeout=timeout)
+    def reserve(self, job_id: int, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("reserve(uint256,uint256)", job_id, amount, key=key, timeout=timeout)
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def supports_interface(self, interface_id: bytes, *, at: int | None = None) -> bool:
         return cast(bool, self._view("supportsInterface(bytes4)", interface_id, at=at))
@@ -127,8 +138,8 @@ class JobEscrow(Contract):
     def token(self, *, at: int | None = None) -> str:
         return cast(str, self._view("token()", at=at))
 
-    def top_up(self, job_id: int, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("topUp(uint256,uint256)", job_id, amount, timeout=timeout)
+    def top_up(self, job_id: int, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("topUp(uint256,uint256)", job_id, amount, key=key, timeout=timeout)
 
-    def unpause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("unpause()", timeout=timeout)
+    def unpause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("unpause()", key=key, timeout=timeout)

@@ -33,8 +33,8 @@ class QualityRounds(Contract):
     def budget(self, round_id: int, *, at: int | None = None) -> int:
         return cast(int, self._view("budget(uint256)", round_id, at=at))
 
-    def commit(self, round_id: int, commitment: bytes, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("commit(uint256,bytes32)", round_id, commitment, timeout=timeout)
+    def commit(self, round_id: int, commitment: bytes, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("commit(uint256,bytes32)", round_id, commitment, key=key, timeout=timeout)
 
     def commitment_of(
         self,
@@ -70,14 +70,14 @@ class QualityRounds(Contract):
     def escrow(self, *, at: int | None = None) -> str:
         return cast(str, self._view("escrow()", at=at))
 
-    def finish(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("finish(uint256)", job_id, timeout=timeout)
+    def finish(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("finish(uint256)", job_id, key=key, timeout=timeout)
 
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
@@ -85,17 +85,24 @@ class QualityRounds(Contract):
     def judges(self, job_id: int, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("judges(uint256)", job_id, at=at))
 
-    def open_round(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("openRound(uint256)", job_id, timeout=timeout)
+    def open_round(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("openRound(uint256)", job_id, key=key, timeout=timeout)
 
-    def overturn(self, job_id: int, wrong: bool, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("overturn(uint256,bool)", job_id, wrong, timeout=timeout)
+    def overturn(self, job_id: int, wrong: bool, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("overturn(uint256,bool)", job_id, wrong, key=key, timeout=timeout)
 
     def registry(self, *, at: int | None = None) -> str:
         return cast(str, self._view("registry()", at=at))
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
     def reveal(
         self,
@@ -105,6 +112,7 @@ class QualityRounds(Contract):
         evidence_cid: str,
         salt: bytes,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -114,11 +122,12 @@ class QualityRounds(Contract):
             total,
             evidence_cid,
             salt,
+            key=key,
             timeout=timeout,
         )
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def round(self, round_id: int, *, at: int | None = None) -> structs.Round:
         return cast("structs.Round", self._view("round(uint256)", round_id, at=at))
@@ -135,5 +144,5 @@ class QualityRounds(Contract):
     def supports_interface(self, interface_id: bytes, *, at: int | None = None) -> bool:
         return cast(bool, self._view("supportsInterface(bytes4)", interface_id, at=at))
 
-    def tally(self, round_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("tally(uint256)", round_id, timeout=timeout)
+    def tally(self, round_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("tally(uint256)", round_id, key=key, timeout=timeout)

@@ -45,6 +45,7 @@ class RewardsDistributor(Contract):
         evidence: bytes,
         proof: Sequence[bytes],
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -54,6 +55,7 @@ class RewardsDistributor(Contract):
             cumulative,
             evidence,
             proof,
+            key=key,
             timeout=timeout,
         )
 
@@ -72,29 +74,44 @@ class RewardsDistributor(Contract):
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
 
-    def publish(self, job_id: int, root: bytes, total: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("publish(uint256,bytes32,uint256)", job_id, root, total, timeout=timeout)
+    def publish(
+        self,
+        job_id: int,
+        root: bytes,
+        total: int,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("publish(uint256,bytes32,uint256)", job_id, root, total, key=key, timeout=timeout)
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
-    def resume(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("resume(uint256)", job_id, timeout=timeout)
+    def resume(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("resume(uint256)", job_id, key=key, timeout=timeout)
 
-    def revoke(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revoke(uint256)", job_id, timeout=timeout)
+    def revoke(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revoke(uint256)", job_id, key=key, timeout=timeout)
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def supports_interface(self, interface_id: bytes, *, at: int | None = None) -> bool:
         return cast(bool, self._view("supportsInterface(bytes4)", interface_id, at=at))
 
-    def suspend(self, job_id: int, root: bytes, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("suspend(uint256,bytes32)", job_id, root, timeout=timeout)
+    def suspend(self, job_id: int, root: bytes, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("suspend(uint256,bytes32)", job_id, root, key=key, timeout=timeout)

@@ -46,14 +46,22 @@ class StakeManager(Contract):
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
 
-    def lock(self, role: Role, operator: str, until: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("lock(uint8,address,uint40)", role, operator, until, timeout=timeout)
+    def lock(
+        self,
+        role: Role,
+        operator: str,
+        until: int,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("lock(uint8,address,uint40)", role, operator, until, key=key, timeout=timeout)
 
     def locked_until(self, value0: Role, value1: str, *, at: int | None = None) -> int:
         return cast(int, self._view("lockedUntil(uint8,address)", value0, value1, at=at))
@@ -61,26 +69,41 @@ class StakeManager(Contract):
     def operators(self, role: Role, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("operators(uint8)", role, at=at))
 
-    def pause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("pause()", timeout=timeout)
+    def pause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pause()", key=key, timeout=timeout)
 
     def paused(self, *, at: int | None = None) -> bool:
         return cast(bool, self._view("paused()", at=at))
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
-    def request_withdraw(self, role: Role, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("requestWithdraw(uint8,uint256)", role, amount, timeout=timeout)
+    def request_withdraw(self, role: Role, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("requestWithdraw(uint8,uint256)", role, amount, key=key, timeout=timeout)
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
-    def slash(self, role: Role, operator: str, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("slash(uint8,address,uint256)", role, operator, amount, timeout=timeout)
+    def slash(
+        self,
+        role: Role,
+        operator: str,
+        amount: int,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("slash(uint8,address,uint256)", role, operator, amount, key=key, timeout=timeout)
 
-    def stake(self, role: Role, amount: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("stake(uint8,uint256)", role, amount, timeout=timeout)
+    def stake(self, role: Role, amount: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("stake(uint8,uint256)", role, amount, key=key, timeout=timeout)
 
     def stake_of(self, role: Role, operator: str, *, at: int | None = None) -> int:
         return cast(int, self._view("stakeOf(uint8,address)", role, operator, at=at))
@@ -91,6 +114,7 @@ class StakeManager(Contract):
         amount: int,
         permit: structs.Permit,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -98,6 +122,7 @@ class StakeManager(Contract):
             role,
             amount,
             permit,
+            key=key,
             timeout=timeout,
         )
 
@@ -116,8 +141,8 @@ class StakeManager(Contract):
     def total_staked(self, role: Role, *, at: int | None = None) -> int:
         return cast(int, self._view("totalStaked(uint8)", role, at=at))
 
-    def unpause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("unpause()", timeout=timeout)
+    def unpause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("unpause()", key=key, timeout=timeout)
 
-    def withdraw(self, role: Role, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("withdraw(uint8)", role, timeout=timeout)
+    def withdraw(self, role: Role, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("withdraw(uint8)", role, key=key, timeout=timeout)

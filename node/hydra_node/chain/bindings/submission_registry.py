@@ -42,8 +42,8 @@ class SubmissionRegistry(Contract):
     def campaign(self, job_id: int, *, at: int | None = None) -> structs.Campaign:
         return cast("structs.Campaign", self._view("campaign(uint256)", job_id, at=at))
 
-    def commit(self, job_id: int, commitment: bytes, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("commit(uint256,bytes32)", job_id, commitment, timeout=timeout)
+    def commit(self, job_id: int, commitment: bytes, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("commit(uint256,bytes32)", job_id, commitment, key=key, timeout=timeout)
 
     def commit_for(
         self,
@@ -54,6 +54,7 @@ class SubmissionRegistry(Contract):
         deadline: int,
         signature: bytes,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -64,6 +65,7 @@ class SubmissionRegistry(Contract):
             fee,
             deadline,
             signature,
+            key=key,
             timeout=timeout,
         )
 
@@ -102,14 +104,14 @@ class SubmissionRegistry(Contract):
     def escrow(self, *, at: int | None = None) -> str:
         return cast(str, self._view("escrow()", at=at))
 
-    def forfeit(self, submission_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("forfeit(uint256)", submission_id, timeout=timeout)
+    def forfeit(self, submission_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("forfeit(uint256)", submission_id, key=key, timeout=timeout)
 
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
@@ -117,19 +119,34 @@ class SubmissionRegistry(Contract):
     def nonces(self, owner: str, *, at: int | None = None) -> int:
         return cast(int, self._view("nonces(address)", owner, at=at))
 
-    def open_campaign(self, job_id: int, terms: structs.CampaignTerms, *, timeout: float = TIMEOUT) -> Receipt:
+    def open_campaign(
+        self,
+        job_id: int,
+        terms: structs.CampaignTerms,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
         return self._send(
             "openCampaign(uint256,(uint32,uint32,uint32,uint32,uint256,uint32,uint256,uint256,uint256,uint256))",
             job_id,
             terms,
+            key=key,
             timeout=timeout,
         )
 
     def relayed(self, value0: int, *, at: int | None = None) -> int:
         return cast(int, self._view("relayed(uint256)", value0, at=at))
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
     def reveal(
         self,
@@ -141,6 +158,7 @@ class SubmissionRegistry(Contract):
         consent_hash: bytes,
         salt: bytes,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -152,20 +170,21 @@ class SubmissionRegistry(Contract):
             licence_hash,
             consent_hash,
             salt,
+            key=key,
             timeout=timeout,
         )
 
     def revealed_count(self, job_id: int, *, at: int | None = None) -> int:
         return cast(int, self._view("revealedCount(uint256)", job_id, at=at))
 
-    def revoke(self, submission_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revoke(uint256)", submission_id, timeout=timeout)
+    def revoke(self, submission_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revoke(uint256)", submission_id, key=key, timeout=timeout)
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
-    def set_paused(self, job_id: int, paused: bool, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("setPaused(uint256,bool)", job_id, paused, timeout=timeout)
+    def set_paused(self, job_id: int, paused: bool, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("setPaused(uint256,bool)", job_id, paused, key=key, timeout=timeout)
 
     def submission(self, submission_id: int, *, at: int | None = None) -> structs.Submission:
         return cast("structs.Submission", self._view("submission(uint256)", submission_id, at=at))

@@ -44,6 +44,7 @@ class TrainingRegistry(Contract):
         last: bool,
         evidence_cid: str,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -55,14 +56,22 @@ class TrainingRegistry(Contract):
             cheats,
             last,
             evidence_cid,
+            key=key,
             timeout=timeout,
         )
 
     def attestation_of(self, value0: int, value1: int, value2: str, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("attestationOf(uint256,uint256,address)", value0, value1, value2, at=at))
 
-    def bind_peer(self, peer_key: bytes, signature: bytes, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("bindPeer(bytes32,bytes)", peer_key, signature, timeout=timeout)
+    def bind_peer(
+        self,
+        peer_key: bytes,
+        signature: bytes,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("bindPeer(bytes32,bytes)", peer_key, signature, key=key, timeout=timeout)
 
     def distributor(self, *, at: int | None = None) -> str:
         return cast(str, self._view("distributor()", at=at))
@@ -70,14 +79,14 @@ class TrainingRegistry(Contract):
     def escrow(self, *, at: int | None = None) -> str:
         return cast(str, self._view("escrow()", at=at))
 
-    def finish(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("finish(uint256)", job_id, timeout=timeout)
+    def finish(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("finish(uint256)", job_id, key=key, timeout=timeout)
 
     def get_role_admin(self, role: bytes, *, at: int | None = None) -> bytes:
         return cast(bytes, self._view("getRoleAdmin(bytes32)", role, at=at))
 
-    def grant_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("grantRole(bytes32,address)", role, account, timeout=timeout)
+    def grant_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("grantRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def has_role(self, role: bytes, account: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("hasRole(bytes32,address)", role, account, at=at))
@@ -85,25 +94,33 @@ class TrainingRegistry(Contract):
     def is_banned(self, value0: int, value1: str, *, at: int | None = None) -> bool:
         return cast(bool, self._view("isBanned(uint256,address)", value0, value1, at=at))
 
-    def join(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("join(uint256)", job_id, timeout=timeout)
+    def join(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("join(uint256)", job_id, key=key, timeout=timeout)
 
     def judges(self, value0: int, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("judges(uint256)", value0, at=at))
 
-    def open_training(self, job_id: int, terms: structs.TrainingTerms, *, timeout: float = TIMEOUT) -> Receipt:
+    def open_training(
+        self,
+        job_id: int,
+        terms: structs.TrainingTerms,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
         return self._send(
             "openTraining(uint256,(uint256,uint256,uint256,uint256,uint32,uint32,uint32))",
             job_id,
             terms,
+            key=key,
             timeout=timeout,
         )
 
-    def overturn(self, job_id: int, wrong: bool, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("overturn(uint256,bool)", job_id, wrong, timeout=timeout)
+    def overturn(self, job_id: int, wrong: bool, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("overturn(uint256,bool)", job_id, wrong, key=key, timeout=timeout)
 
-    def pause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("pause()", timeout=timeout)
+    def pause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("pause()", key=key, timeout=timeout)
 
     def paused(self, *, at: int | None = None) -> bool:
         return cast(bool, self._view("paused()", at=at))
@@ -119,6 +136,7 @@ class TrainingRegistry(Contract):
         digest: bytes,
         cid: str,
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -128,14 +146,22 @@ class TrainingRegistry(Contract):
             last_step,
             digest,
             cid,
+            key=key,
             timeout=timeout,
         )
 
-    def renounce_role(self, role: bytes, caller_confirmation: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, timeout=timeout)
+    def renounce_role(
+        self,
+        role: bytes,
+        caller_confirmation: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        return self._send("renounceRole(bytes32,address)", role, caller_confirmation, key=key, timeout=timeout)
 
-    def revoke_role(self, role: bytes, account: str, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("revokeRole(bytes32,address)", role, account, timeout=timeout)
+    def revoke_role(self, role: bytes, account: str, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("revokeRole(bytes32,address)", role, account, key=key, timeout=timeout)
 
     def settled_rounds(self, job_id: int, *, at: int | None = None) -> int:
         return cast(int, self._view("settledRounds(uint256)", job_id, at=at))
@@ -155,8 +181,8 @@ class TrainingRegistry(Contract):
     def trainers(self, job_id: int, *, at: int | None = None) -> list[str]:
         return cast("list[str]", self._view("trainers(uint256)", job_id, at=at))
 
-    def unpause(self, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("unpause()", timeout=timeout)
+    def unpause(self, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("unpause()", key=key, timeout=timeout)
 
     def wallet_of(self, value0: bytes, *, at: int | None = None) -> str:
         return cast(str, self._view("walletOf(bytes32)", value0, at=at))

@@ -42,15 +42,23 @@ class ViewArbiter(Contract):
         current: Sequence[str],
         signatures: Sequence[bytes],
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
-        return self._send("cancelTakeover(uint256,address[],bytes[])", job_id, current, signatures, timeout=timeout)
+        return self._send(
+            "cancelTakeover(uint256,address[],bytes[])",
+            job_id,
+            current,
+            signatures,
+            key=key,
+            timeout=timeout,
+        )
 
     def cancelled(self, value0: int, *, at: int | None = None) -> int:
         return cast(int, self._view("cancelled(uint256)", value0, at=at))
 
-    def complete_takeover(self, job_id: int, *, timeout: float = TIMEOUT) -> Receipt:
-        return self._send("completeTakeover(uint256)", job_id, timeout=timeout)
+    def complete_takeover(self, job_id: int, *, key: str | None = None, timeout: float = TIMEOUT) -> Receipt:
+        return self._send("completeTakeover(uint256)", job_id, key=key, timeout=timeout)
 
     def eip712_domain(self, *, at: int | None = None) -> ViewArbiterEip712Domain:
         return ViewArbiterEip712Domain(*self._view("eip712Domain()", at=at))
@@ -68,6 +76,7 @@ class ViewArbiter(Contract):
         going: Sequence[int],
         signatures: Sequence[bytes],
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -76,6 +85,7 @@ class ViewArbiter(Contract):
             current,
             going,
             signatures,
+            key=key,
             timeout=timeout,
         )
 
@@ -87,6 +97,7 @@ class ViewArbiter(Contract):
         current: Sequence[str],
         signatures: Sequence[bytes],
         *,
+        key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Receipt:
         return self._send(
@@ -96,6 +107,7 @@ class ViewArbiter(Contract):
             members,
             current,
             signatures,
+            key=key,
             timeout=timeout,
         )
 
