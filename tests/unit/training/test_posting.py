@@ -29,8 +29,9 @@ class Outside:
         self.stored[str(cid)] = content
         return cid
 
-    def post_record(self, job_id: int, first: int, last: int, digest: bytes, cid: str) -> None:
+    def post_record(self, job_id: int, first: int, last: int, digest: bytes, cid: str, *, key: str) -> None:
         assert job_id == 7
+        assert digest.hex() in key, "a repeat after a crash must ask for the same transaction"
         if self.failures:
             raise self.failures.pop(0)
         document = read_segment(self.stored[cid], digest)
