@@ -95,6 +95,29 @@ contract WeakRewards {
     }
 }
 
+/// @notice Rewards whose roots pay at once: what a majority made up is gone before anybody can object.
+contract WeakActivation {
+    IERC20 private immutable _token;
+    bytes32 public root;
+    mapping(address => uint256) public claimed;
+
+    constructor(IERC20 token) {
+        _token = token;
+    }
+
+    function publish(bytes32 root_) external {
+        root = root_;
+    }
+
+    function claim(uint256 jobId, address account, uint256 amount, bytes32 evidence, bytes32[] calldata proof) external {
+        bytes32 leaf = keccak256(bytes.concat(keccak256(abi.encode(jobId, account, amount, evidence))));
+        require(MerkleProof.verifyCalldata(proof, root, leaf), "proof");
+        uint256 owed = amount - claimed[account];
+        claimed[account] = amount;
+        _token.transfer(account, owed);
+    }
+}
+
 /// @notice An escrow that pays before it books: a token that calls back is paid twice.
 contract WeakEscrow {
     IERC20 private immutable _token;

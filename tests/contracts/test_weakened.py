@@ -5,6 +5,7 @@ from brownie import (
     CallbackToken,
     FeeToken,
     Reenterer,
+    WeakActivation,
     WeakBond,
     WeakCampaign,
     WeakCommitments,
@@ -22,7 +23,6 @@ from brownie import (
     accounts,
     chain,
     reverts,
-    web3,
 )
 from eth_abi import encode
 from eth_account import Account
@@ -166,24 +166,23 @@ def test_relaying_twice(world, deployer):
 def test_a_false_result_is_claimed_before_anyone_can_object(world, deployer):
     """Two of three validators collude. Where roots are active at once, they have the money in the same minute."""
     thief = accounts[20]
-
-    def collude():
-        job_id, round_id = world.scored_campaign()
-        tree = Tree(job_id, {thief: 500 * HYDRA})
-        world.settle(round_id, Verdict(tree.root, tree.total))
-        return job_id, tree
-
-    job_id, tree = collude()
-    assert web3.eth.block_number  # the chain goes on; nobody objects in time
-    wait(ACTIVATION)
-    world.rewards.claim(job_id, thief, tree.total, tree.EVIDENCE, [])
+    weak = WeakActivation.deploy(world.token, deployer)
+    world.token.transfer(weak, 500 * HYDRA, deployer)
+    tree = Tree(1, {thief: 500 * HYDRA})
+    weak.publish(tree.root, deployer)
+    weak.claim(1, thief, tree.total, tree.EVIDENCE, [])
     assert world.token.balanceOf(thief) == 500 * HYDRA
 
-    job_id, tree = collude()
+    job_id, round_id = world.scored_campaign()
+    tree = Tree(job_id, {thief: 500 * HYDRA})
+    world.settle(round_id, Verdict(tree.root, tree.total))
+    with reverts(revert_pattern="NoActiveRoot: .*"):
+        world.rewards.claim(job_id, thief, tree.total, tree.EVIDENCE, [])
     world.disputes.challenge(job_id, tree.root, CID, {"from": world.stranger})
     wait(100 * ACTIVATION)
     with reverts(revert_pattern="NoActiveRoot: .*"):
         world.rewards.claim(job_id, thief, tree.total, tree.EVIDENCE, [])
+    assert world.token.balanceOf(thief) == 500 * HYDRA
 
 
 def test_submitting_first_what_another_shows(world, deployer):
