@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eth_utils.address import to_checksum_address
+
 from hydra_node.chain.amounts import format_gas_price
 from hydra_node.chain.deployment import chain_name
 from hydra_node.chain.events import BlockReplaced, BlockTimes, LogDecoder
@@ -426,7 +428,7 @@ class Sender:
             tx_index=int(raw["transactionIndex"], 16),
             timestamp=self._times.at(raw["blockHash"]),
             gas_used=int(raw["gasUsed"], 16),
-            contract=raw.get("contractAddress"),
+            contract=_checksummed(raw.get("contractAddress")),
             events=tuple(self._decoder.decode(raw["logs"])) if self._decoder else (),
         )
 
@@ -451,6 +453,10 @@ def outbox_path(rpc: Rpc, address: str, state_dir: Path) -> Path:
 def _sent(simulated: Simulated, entry: Entry) -> Sent:
     assert entry.nonce is not None
     return Sent(simulated, entry.number, entry.nonce, tuple(offer.tx_hash for offer in entry.offers))
+
+
+def _checksummed(address: str | None) -> str | None:
+    return to_checksum_address(address) if address else None
 
 
 def _says(error: RpcError, phrases: tuple[str, ...]) -> bool:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from eth_utils.address import to_checksum_address
 
 from hydra_node.chain.abi import names
 from hydra_node.chain.bindings.structs import CampaignTerms
 from hydra_node.chain.clock import ChainTimeNotReached, chain_time, wait_until
 from hydra_node.chain.contract import NotAContract, NoWallet
-from hydra_node.chain.contracts import ChainClient, connect
+from hydra_node.chain.contracts import ChainClient, connect, deploy
 from hydra_node.chain.deployment import BadDeployment, Deployment
 from hydra_node.chain.enums import Kind, Role, State
 from hydra_node.chain.reverts import Reverted
@@ -41,6 +42,16 @@ def test_tokens_move_and_the_receipt_tells(network: Network) -> None:
         receipt.block_hash,
         receipt.timestamp,
     )
+
+
+def test_the_receipt_of_a_creation_names_the_contract_as_people_write_it(network: Network) -> None:
+    """Ganache answers in lower case, and an address without its checksum is refused elsewhere."""
+    client = network.client()
+    assert client.sender is not None
+    created = deploy(client.sender, "HydraToken", client.address, HYDRA).contract
+    assert created is not None
+    assert created == to_checksum_address(created)
+    assert int(network.rpc.request("eth_getCode", created, "latest"), 16)
 
 
 def test_a_view_can_ask_an_older_state(network: Network) -> None:
