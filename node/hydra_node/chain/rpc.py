@@ -1,8 +1,12 @@
-"""The JSON-RPC connection to a chain: web3.py over HTTP, patient with a busy or restarting node.
+"""The JSON-RPC connection to a chain: one or several endpoints, patient with busy or restarting ones.
 
-A request that meets a refused connection, a timeout, a 429 or a 5xx is sent again with exponential backoff and jitter
-until its deadline. The first attempt waits a short time, each further one longer: a request that the node lost
-(Ganache forgets an estimate of gas now and then) is soon repeated, and a slow one still gets its time.
+A request that meets a refused connection, a timeout, a 429 or a 5xx goes to the next endpoint at once, or is sent again
+with exponential backoff and jitter, until its deadline. The first attempt waits a short time, each further one longer:
+a request that the node lost (Ganache forgets an estimate of gas now and then) is soon repeated, and a slow one still
+gets its time.
+
+Of several endpoints the first that works is used. None is asked anything before it has shown that it serves the chain
+that the others serve, by id and genesis block, and that it is not far behind: after each failure anew.
 
 Reads may be repeated safely. A signed transaction that may have arrived is not repeated here: Ganache runs one twice
 that comes again while its first copy is being mined. Its sender asks first whether the node has it.
@@ -10,35 +14,25 @@ that comes again while its first copy is being mined. Its sender asks first whet
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
-import requests
-from web3 import HTTPProvider, Web3
-from web3.exceptions import Web3Exception
-from web3.types import RPCEndpoint, RPCResponse
+from web3.types import RPCResponse
 
+from hydra_node.chain.endpoints import Endpoints, Served
+from hydra_node.chain.http_endpoint import HttpEndpoint, NoAnswer, UnknownEndpoint
 from hydra_node.errors import HydraError
 
 FIRST_TIMEOUT = 2.0
 _LONGER = 1.5
 FIRST_BACKOFF = 0.05
 LONGEST_BACKOFF = 2.0
-_BUSY_STATUS = frozenset({429, 500, 502, 503, 504})
-_BUSY_CODES = frozenset({429, -32005, -32097})  # JSON-RPC's own ways of saying "too many requests"
 SEND = "eth_sendRawTransaction"
-_BUSY = "it is asked too often"
-_REFUSED = "connection refused"
-_NOT_ARRIVED = frozenset({_BUSY, _REFUSED})
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_NO_PROXY = {"http": "", "https": "", "all": ""}
 
-
-class UnknownEndpoint(HydraError):
-    """The address is no JSON-RPC endpoint of a chain."""
+log = logging.getLogger(__name__)
 
 
 class WrongChain(HydraError):
@@ -46,7 +40,7 @@ class WrongChain(HydraError):
 
 
 class RpcUnavailable(HydraError):
-    """The endpoint did not answer within the deadline. A request that was sent may have had its effect."""
+    """No endpoint answered within the deadline. A request that was sent may have had its effect."""
 
 
 class RpcError(HydraError):
@@ -62,25 +56,22 @@ class RpcError(HydraError):
 
 
 class Rpc:
-    """A chain's endpoint. Thread-safe; one object may serve a whole process.
+    """A chain's endpoints. Thread-safe; one object may serve a whole process.
 
-    `patience` is how long, in seconds, one request is retried before `RpcUnavailable`; `timeout` is the longest that
-    one attempt takes. With `chain_id`, the first use checks that the endpoint serves that chain (`WrongChain`).
+    `url` is one address, or several separated by commas, the preferred one first. `patience` is how long, in seconds,
+    one request is retried before `RpcUnavailable`; `timeout` is the longest that one attempt takes. With `chain_id`,
+    the first use of it checks that the endpoint serves that chain, and none of several that does not is used
+    (`WrongChain`). Raises `UnknownEndpoint` for what is no address.
     """
 
     def __init__(self, url: str, *, chain_id: int | None = None, patience: float = 30.0, timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UnknownEndpoint(
-                f"{shown(url)!r} is no address of a chain", expected='one like "http://127.0.0.1:8545"'
-            )
-        self.url = url
-        self.web3 = Web3(_PatientProvider(url, patience=patience, timeout=timeout))
+        addresses = dict.fromkeys(part.strip() for part in url.split(",") if part.strip()) or [url]
+        self._failover = _Failover([HttpEndpoint(each) for each in addresses], chain_id, patience, timeout)
         self._expected = chain_id
         self._chain_id: int | None = None
 
     def __repr__(self) -> str:
-        return f"Rpc({shown(self.url)!r})"
+        return f"Rpc({self._failover.name!r})"
 
     @property
     def chain_id(self) -> int:
@@ -98,106 +89,129 @@ class Rpc:
     def _check(self, served: int, expected: int | None) -> None:
         if expected is not None and served != expected:
             raise WrongChain(
-                f"{shown(self.url)} serves chain {served}", expected=f"chain {expected}", remedy="use another address"
+                f"{self._failover.name} serves chain {served}",
+                expected=f"chain {expected}",
+                remedy="use another address",
             )
 
     def request(self, method: str, *params: Any) -> Any:
-        """The raw result of one JSON-RPC request. Raises `RpcError`, `RpcUnavailable`, `UnknownEndpoint`."""
-        response = self.web3.provider.make_request(RPCEndpoint(method), list(params))
-        if not isinstance(response, dict) or ("error" not in response and "result" not in response):
-            raise UnknownEndpoint(f"{shown(self.url)} does not speak JSON-RPC")
-        if response.get("error") is not None:
-            raise RpcError(method, response["error"])
-        return response.get("result")
+        """The raw result of one JSON-RPC request. Raises `RpcError`, `RpcUnavailable`, `UnknownEndpoint`, and with
+        several endpoints `WrongChain`."""
+        return _result(method, self._failover.request(method, list(params)))
 
 
-class _PatientProvider(HTTPProvider):
-    """web3's HTTP provider with retries until a deadline and the failures named."""
+class _Failover:
+    """Asks the best endpoint, and others in its place, until a deadline."""
 
-    def __init__(self, url: str, *, patience: float, timeout: float) -> None:
-        super().__init__(url, exception_retry_configuration=None)
-        self._url = url
-        self._direct = urlsplit(url).hostname in _LOOPBACK
-        self._timeout = timeout
-        self._attempt = threading.local()
+    def __init__(self, http: list[HttpEndpoint], chain_id: int | None, patience: float, timeout: float) -> None:
+        self.name = ", ".join(endpoint.name for endpoint in http)
+        self._http = http
         self._patience = patience
+        self._timeout = timeout
         self._jitter = random.Random()
+        self._lock = threading.Lock()
+        self._endpoints = Endpoints.untried(len(http), chain_id)
 
-    def get_request_kwargs(self) -> dict[str, Any]:
-        """The arguments of the HTTP request, with the time limit of this thread's attempt."""
-        options = {"headers": self.get_request_headers(), "timeout": getattr(self._attempt, "timeout", self._timeout)}
-        return {**options, "proxies": _NO_PROXY} if self._direct else options
-
-    def _make_request(self, method: RPCEndpoint, request_data: bytes) -> bytes:
-        """The answer's bytes, kept for `_is_cut_short`."""
-        self._attempt.answer = b""
-        self._attempt.answer = super()._make_request(method, request_data)
-        return bytes(self._attempt.answer)
-
-    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+    def request(self, method: str, params: list[Any]) -> RPCResponse:
+        """The first response. Raises `RpcUnavailable`, `UnknownEndpoint`, `WrongChain`."""
         deadline = time.monotonic() + self._patience
-        once = method == SEND
-        backoff, timeout = FIRST_BACKOFF, self._timeout if once else min(FIRST_TIMEOUT, self._timeout)
+        backoff = FIRST_BACKOFF
+        timeout = self._timeout if method == SEND else min(FIRST_TIMEOUT, self._timeout)
+        failures: dict[int, NoAnswer | UnknownEndpoint] = {}
         while True:
-            self._attempt.timeout = timeout
+            index = self._best()
             try:
-                response = super().make_request(method, params)
-                if not _is_busy(method, response):
-                    return response
-                reason = _BUSY
-            except requests.RequestException as error:
-                reason = self._retriable(error)
-            except (ValueError, Web3Exception):
-                if not _is_cut_short(self._attempt.answer):
-                    raise UnknownEndpoint(
-                        f"{shown(self._url)} does not speak JSON-RPC", remedy="check the address of the chain"
-                    ) from None
-                reason = "the answer was cut short"
-            pause = self._jitter.uniform(backoff / 2, backoff)
-            if time.monotonic() + pause > deadline or (once and reason not in _NOT_ARRIVED):
-                raise RpcUnavailable(
-                    f"the chain at {shown(self._url)} did not answer within {self._patience:g} s ({reason})",
-                    remedy="check that it runs and that the address is right",
-                )
-            time.sleep(pause)
-            backoff = min(2 * backoff, LONGEST_BACKOFF)
+                return self._ask(index, method, params, timeout)
+            except (NoAnswer, UnknownEndpoint) as error:
+                failures[index] = error
+                if isinstance(error, UnknownEndpoint) and self._none_is_known(failures):
+                    raise
+                if method == SEND and _may_have_arrived(error):
+                    raise self._unavailable(failures) from None
+            pause = self._jitter.uniform(backoff / 2, backoff) if self._all_rest() else 0.0
+            if time.monotonic() + pause > deadline:
+                raise self._unavailable(failures)
+            if pause:
+                time.sleep(pause)
+                backoff = min(2 * backoff, LONGEST_BACKOFF)
             timeout = min(_LONGER * timeout, self._timeout)
 
-    def _retriable(self, error: requests.RequestException) -> str:
-        """Why the request is worth repeating. Raises `UnknownEndpoint` when it is not."""
-        if isinstance(error, requests.HTTPError) and error.response is not None:
-            status = error.response.status_code
-            if status in _BUSY_STATUS:
-                return f"HTTP status {status}"
-            raise UnknownEndpoint(
-                f"{shown(self._url)} answers with HTTP status {status}", expected="a JSON-RPC endpoint"
+    def _ask(self, index: int, method: str, params: list[Any], timeout: float) -> RPCResponse:
+        """One attempt. Raises `NoAnswer`, `UnknownEndpoint`."""
+        try:
+            if len(self._http) > 1 and not self._endpoints.known[index].admitted:
+                self._admit(index, min(timeout, FIRST_TIMEOUT))
+            response = self._http[index].attempt(method, params, timeout)
+        except (NoAnswer, UnknownEndpoint):
+            with self._lock:
+                self._endpoints = self._endpoints.failed(index, time.monotonic())
+            raise
+        head = response.get("result") if method == "eth_blockNumber" else None
+        with self._lock:
+            self._endpoints = self._endpoints.answered(index, int(str(head), 16) if head else 0)
+        return response
+
+    def _admit(self, index: int, timeout: float) -> None:
+        """Let an endpoint show what it serves. Raises `NoAnswer` with `arrived` False, `UnknownEndpoint`."""
+        endpoint = self._http[index]
+        try:
+            answers = [_result(method, endpoint.attempt(method, params, timeout)) for method, params in _INTRODUCTION]
+            served = Served(int(answers[0], 16), str(answers[1]["hash"]), int(answers[2], 16))
+        except (NoAnswer, RpcError) as error:
+            raise NoAnswer(str(error), arrived=False) from None
+        except (TypeError, ValueError, KeyError):
+            raise UnknownEndpoint(f"{endpoint.name} does not say which chain it serves") from None
+        with self._lock:
+            self._endpoints = self._endpoints.introduced(index, served)
+            state = self._endpoints.known[index]
+        if state.barred:
+            log.warning("%s is not used: it %s", endpoint.name, state.barred)
+        if not state.admitted:
+            raise NoAnswer(f"it {state.barred or 'is too many blocks behind'}", arrived=False)
+
+    def _best(self) -> int:
+        index = self._endpoints.best(time.monotonic())
+        if index is None:
+            raise WrongChain(
+                f"{self._http[0].name} {self._endpoints.known[0].barred}, and so it is with every other address",
+                remedy="use another address",
             )
-        if isinstance(error, requests.JSONDecodeError | requests.exceptions.InvalidURL):
-            raise UnknownEndpoint(f"{shown(self._url)} does not speak JSON-RPC")
-        if isinstance(error, requests.Timeout):
-            return "timeout"
-        if "NameResolutionError" in repr(error):
-            raise UnknownEndpoint(
-                f"no machine is known as {urlsplit(self._url).hostname!r}", remedy="check the address"
-            )
-        return _REFUSED if "NewConnectionError" in repr(error) else "connection lost"
+        return index
+
+    def _all_rest(self) -> bool:
+        index, now = self._best(), time.monotonic()
+        return self._endpoints.rests(index, now)
+
+    def _none_is_known(self, failures: dict[int, NoAnswer | UnknownEndpoint]) -> bool:
+        """Whether each address that may be asked proved to be no endpoint at all."""
+        return all(
+            endpoint.barred is not None or isinstance(failures.get(index), UnknownEndpoint)
+            for index, endpoint in enumerate(self._endpoints.known)
+        )
+
+    def _unavailable(self, failures: dict[int, NoAnswer | UnknownEndpoint]) -> RpcUnavailable:
+        reasons = [str(error) for error in failures.values()]
+        if len(self._http) > 1:
+            reasons = [f"{self._http[index].name}: {error}" for index, error in failures.items()]
+        return RpcUnavailable(
+            f"the chain at {self.name} did not answer within {self._patience:g} s ({'; '.join(reasons)})",
+            remedy="check that it runs and that the address is right",
+        )
 
 
-def shown(url: str) -> str:
-    """The address without what may be secret in it: credentials, the path with an access key, the query."""
-    parts = urlsplit(url)
-    if not parts.scheme and not set(url) & set("@/?"):
-        return url[:80]
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+_INTRODUCTION: tuple[tuple[str, list[Any]], ...] = (
+    ("eth_chainId", []),
+    ("eth_getBlockByNumber", ["0x0", False]),
+    ("eth_blockNumber", []),
+)
 
 
-def _is_cut_short(answer: bytes) -> bool:
-    """Whether the bytes are the beginning of a JSON object: a web page or another protocol begins otherwise."""
-    return answer.lstrip()[:1] == b"{" and not answer.rstrip().endswith(b"}")
+def _result(method: str, response: RPCResponse) -> Any:
+    """What an endpoint answered. Raises `RpcError`."""
+    if response.get("error") is not None:
+        raise RpcError(method, response["error"])
+    return response.get("result")
 
 
-def _is_busy(method: str, response: RPCResponse) -> bool:
-    error = response.get("error") if isinstance(response, dict) else None
-    # For eth_getLogs the same codes mean "too many results", which asking again does not cure.
-    return isinstance(error, dict) and error.get("code") in _BUSY_CODES and method != "eth_getLogs"
+def _may_have_arrived(error: NoAnswer | UnknownEndpoint) -> bool:
+    return isinstance(error, UnknownEndpoint) or error.arrived

@@ -29,7 +29,12 @@ def default_devnet() -> Path:
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line instead of sentences.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")]
 RpcOption = Annotated[
-    str, typer.Option("--rpc", envvar="HYDRA_RPC", help="URL of the chain's JSON-RPC; default: the devnet's.")
+    str,
+    typer.Option(
+        "--rpc",
+        envvar="HYDRA_RPC",
+        help="URL of the chain's JSON-RPC, or several separated by commas; default: the devnet's.",
+    ),
 ]
 DeploymentOption = Annotated[
     Path | None,
