@@ -132,15 +132,17 @@ class _Failover:
             if time.monotonic() + pause > deadline:
                 raise self._unavailable(failures)
             if pause:
+                # An endpoint does not tell when it is well again: it can only be asked, and not too often.
                 time.sleep(pause)
                 backoff = min(2 * backoff, LONGEST_BACKOFF)
             timeout = min(_LONGER * timeout, self._timeout)
 
     def _ask(self, index: int, method: str, params: list[Any], timeout: float) -> RPCResponse:
         """One attempt. Raises `NoAnswer`, `UnknownEndpoint`."""
+        endpoint = self._endpoints.known[index]
         try:
-            if len(self._http) > 1 and not self._endpoints.known[index].admitted:
-                self._admit(index, min(timeout, FIRST_TIMEOUT))
+            if len(self._http) > 1 and not endpoint.admitted:
+                self._admit(index, min(FIRST_TIMEOUT * _LONGER ** min(endpoint.failures, 16), self._timeout))
             response = self._http[index].attempt(method, params, timeout)
         except (NoAnswer, UnknownEndpoint):
             with self._lock:

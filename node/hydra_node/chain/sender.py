@@ -227,8 +227,15 @@ class Sender:
             self._send_again(self.outbox.unmined(entry.number))
         elif self._taken(entry):
             self.outbox.replaced(entry.number, self._replacement(entry))
-        elif self.outbox.is_orphan(entry):
+        else:
             self._send_again(entry)
+
+    def _look_after_those_before(self, nonce: int) -> None:
+        """A reorganisation may have dropped what was mined under a lower nonce: nothing later is mined then."""
+        with self._nonces.held():
+            for entry in self.outbox.in_state(TxState.MINED, TxState.SENT):
+                if entry.nonce is not None and entry.nonce < nonce:
+                    self._look_after(entry)
 
     def _send_again(self, entry: Entry) -> None:
         """The newest offer, byte for byte. A chain that does not want it any more may still have an older one."""
@@ -270,7 +277,11 @@ class Sender:
         return self.outbox.entry(entry.number)
 
     def _raise_offer(self, entry: Entry) -> None:
-        """Offer a stuck transaction again for more, under the same nonce; not beyond the limit that was set."""
+        """Offer a stuck transaction again for more, under the same nonce; not beyond the limit that was set. One that
+        waits for those before it needs no higher price: they are seen to instead."""
+        if entry.nonce is not None and self._mined_count() < entry.nonce:
+            self._look_after_those_before(entry.nonce)
+            return
         try:
             entry = self._compete(entry, None, cancels=entry.offers[-1].cancels)
         except NotPending:
