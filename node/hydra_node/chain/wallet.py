@@ -22,11 +22,12 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
 from hydra_node.chain.files import create_private, private_directory
+from hydra_node.chain.mnemonic import MAX_INDEX, key_of
 from hydra_node.chain.password import Password
 from hydra_node.errors import HydraError
 
 MAX_KEYSTORE = 64 * 1024
-MAX_KEY_FILE = 200
+MAX_SECRET_FILE = 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
@@ -152,6 +153,27 @@ class WalletStore:
             raise BadWallet("this is not a private key", expected="32 bytes or 64 hex digits")
         return self._store(name, Wallet._of(account), password)
 
+    def import_mnemonic(self, name: str, mnemonic: str, password: str, *, index: int = 0) -> Wallet:
+        """Store the wallet of account `index`, counted from 0, of a BIP-39 recovery phrase without passphrase.
+
+        The path is m/44'/60'/0'/0/index, as in MetaMask, Anvil and Ganache. Raises `BadWallet`, `WalletExists`.
+        """
+        if not 0 <= index <= MAX_INDEX:
+            raise BadWallet(f"a recovery phrase has no account {index}", expected=f"0 to {MAX_INDEX}")
+        key, password = key_of(mnemonic, index), Password(password)
+        del mnemonic
+        if key is None:
+            raise BadWallet(
+                "this is not a recovery phrase",
+                expected="12, 15, 18, 21 or 24 words of one BIP-39 list",
+                remedy="check each word's spelling and their order",
+            )
+        account = _account(key)
+        del key
+        if account is None:
+            raise BadWallet(f"account {index} of this phrase has no key", remedy="use another account")
+        return self._store(name, Wallet._of(account), password)
+
     def load(self, name: str, password: str) -> Wallet:
         """Open a wallet. Raises `WalletNotFound`, `WrongPassword`, `BadWallet` when the file is damaged."""
         password = Password(password)
@@ -228,17 +250,21 @@ def _taken(name: str, path: Path) -> WalletExists:
     return WalletExists(f"the wallet {name!r} exists", remedy=f"choose another name, or move {path} away")
 
 
-def read_key(path: Path) -> str:
-    """The text of a file with a private key, without the white space around it. Raises `BadWallet`."""
+def read_secret(path: Path) -> str:
+    """The text of a file with a private key or a recovery phrase, without the white space around it.
+
+    Raises `BadWallet`, which names the file and nothing of what is in it.
+    """
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_KEY_FILE + 1)
+            raw = file.read(MAX_SECRET_FILE + 1)
     except OSError as error:
-        raise BadWallet(f"the key file {path} cannot be read ({error.strerror})", remedy="check the path") from None
-    try:
-        return raw[:MAX_KEY_FILE].decode("ascii").strip()
-    except UnicodeDecodeError:
-        raise BadWallet(f"{path} holds no private key", expected="64 hex digits as text") from None
+        raise BadWallet(f"the file {path} cannot be read ({error.strerror})", remedy="check the path") from None
+    text = raw.decode("utf-8", errors="replace")
+    if len(raw) > MAX_SECRET_FILE or "\ufffd" in text:
+        del raw, text
+        raise BadWallet(f"{path} holds no private key or recovery phrase", expected="one of them as text")
+    return text.strip()
 
 
 def _account(key: bytes | str) -> LocalAccount | None:

@@ -59,19 +59,35 @@ def import_wallet(
     key_file: Annotated[
         Path | None, typer.Option("--key-file", help="File with the private key in hex; else you are asked.")
     ] = None,
+    mnemonic_file: Annotated[
+        Path | None, typer.Option("--mnemonic-file", help="File with the words of a recovery phrase (BIP-39).")
+    ] = None,
+    account: Annotated[int, typer.Option("--account", help="Which account of the recovery phrase, from 0.")] = 0,
     keystore: KeystoreOption = None,
     password_file: PasswordFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a private key. It is read from a file or a prompt, never from the command line.
+    """Import a private key or a recovery phrase, from a file or a prompt, never from the command line.
 
     Example: hydra-node wallet import old --key-file key.txt
     """
     from hydra_node.chain.password import read_password
-    from hydra_node.chain.wallet import WalletStore, read_key
+    from hydra_node.chain.wallet import BadWallet, WalletStore, read_secret
 
+    if key_file and mnemonic_file:
+        raise BadWallet("a wallet has one source", expected="--key-file or --mnemonic-file, not both")
     store = WalletStore(keystore_dir(keystore))
     store.check_free(name)
-    key = read_key(key_file) if key_file else typer.prompt("Private key (hex)", hide_input=True).strip()
-    wallet = store.import_key(name, key, read_password(password_file, confirm=True))
+    if file := key_file or mnemonic_file:
+        secret = read_secret(file)
+    else:
+        secret = typer.prompt("Private key (hex) or recovery phrase", hide_input=True)
+    is_phrase = mnemonic_file is not None or (key_file is None and len(secret.split()) > 1)
+    if account and not is_phrase:
+        raise BadWallet("a private key is of one account", remedy="leave --account out, or give a recovery phrase")
+    password = read_password(password_file, confirm=True)
+    if is_phrase:
+        wallet = store.import_mnemonic(name, secret, password, index=account)
+    else:
+        wallet = store.import_key(name, secret.strip(), password)
     Output(as_json).event("wallet", f"{name}: {wallet.address}", name=name, address=wallet.address)

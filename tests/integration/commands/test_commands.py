@@ -167,6 +167,25 @@ def test_a_private_key_is_imported_from_a_file_and_never_shown(hydra: Command, t
     assert "1111" not in done.stdout + done.stderr
 
 
+def test_a_recovery_phrase_is_imported_from_a_file_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("Test test test test test test test test test test test junk\n")
+    words = ("--mnemonic-file", str(tmp_path / "words"))
+    first = run_in(tmp_path, "wallet", "import", "first", *words, "--json")
+    third = run_in(tmp_path, "wallet", "import", "third", *words, "--account", "2", "--json")
+    assert last_line(first.stdout)["address"] == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+    assert last_line(third.stdout)["address"] == "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+    assert "junk" not in first.stdout + first.stderr + third.stdout + third.stderr
+    refused(run_in(tmp_path, "wallet", "import", "x", *words, "--account", "-1"), "no account -1")
+    refused(run_in(tmp_path, "wallet", "import", "x", *words, "--key-file", str(tmp_path / "words")), "not both")
+    refused(run_in(tmp_path, "wallet", "import", "x", "--key-file", str(tmp_path / "words")), "private key")
+
+
+def test_a_private_key_has_no_second_account(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("0x" + "11" * 32)
+    key = ("--key-file", str(tmp_path / "key"))
+    refused(run_in(tmp_path, "wallet", "import", "x", *key, "--account", "1"), "one account")
+
+
 def test_every_command_has_help_with_an_example(hydra: Command) -> None:
     commands = [
         ["demo"],
@@ -332,11 +351,12 @@ def test_a_wallet_list_shows_whole_addresses(tmp_path: Path) -> None:
     assert address in run_in(tmp_path, "wallet", "list", columns=80).stdout
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00binary", b"", b"not a key", b"0x" + b"1" * 500])
-def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00binary", b"", b"not a key", b"0x" + b"1" * 500, b"x" * 5000])
+@pytest.mark.parametrize(("option", "kind"), [("--key-file", "private key"), ("--mnemonic-file", "recovery phrase")])
+def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes, option: str, kind: str) -> None:
     (tmp_path / "key").write_bytes(content)
-    refused(run_in(tmp_path, "wallet", "import", "old", "--key-file", str(tmp_path / "key")), "private key")
-    refused(run_in(tmp_path, "wallet", "import", "old", "--key-file", str(tmp_path)), str(tmp_path))
+    refused(run_in(tmp_path, "wallet", "import", "old", option, str(tmp_path / "key")), kind)
+    refused(run_in(tmp_path, "wallet", "import", "old", option, str(tmp_path)), str(tmp_path))
 
 
 def test_a_taken_name_is_said_before_a_password_is_asked(hydra: Command) -> None:

@@ -114,6 +114,68 @@ def frames_below_this_test(error: BaseException) -> list[traceback.FrameSummary]
     return [frame for frame in stack if not frame.filename.endswith("test_chain_wallet.py")]
 
 
+PHRASE = "test test test test test test test test test test test junk"
+"""The public phrase of every development chain; its accounts are known."""
+
+
+@pytest.mark.parametrize(
+    ("index", "address"),
+    [
+        (0, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
+        (1, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
+        (9, "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"),
+    ],
+)
+def test_a_recovery_phrase_gives_the_accounts_that_other_wallets_show(
+    store: WalletStore, index: int, address: str
+) -> None:
+    assert store.import_mnemonic("ada", PHRASE, PASSWORD, index=index).address == address
+    assert store.load("ada", PASSWORD).address == address
+
+
+@pytest.mark.parametrize("typed", [f"  {PHRASE.replace(' ', '   ')}\n", PHRASE.title(), PHRASE.replace(" ", "\n")])
+def test_white_space_and_capitals_of_a_phrase_do_not_matter(store: WalletStore, typed: str) -> None:
+    assert store.import_mnemonic("ada", typed, PASSWORD).address == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "test",
+        PHRASE.removesuffix(" junk"),
+        PHRASE.replace("junk", "test"),
+        PHRASE.replace("junk", "jnuk"),
+        f"{PHRASE} {PHRASE}",
+        "test " * 5000,
+        KEY,
+        "\0" * 12,
+    ],
+)
+def test_a_wrong_phrase_is_refused_without_being_repeated(store: WalletStore, wrong: str) -> None:
+    with pytest.raises(BadWallet, match="not a recovery phrase") as caught:
+        store.import_mnemonic("ada", wrong, PASSWORD)
+    said = "".join(str(frame.locals) for frame in frames_below_this_test(caught.value)) + str(caught.value)
+    assert "test test" not in said
+    assert "jnuk" not in said
+    assert PASSWORD not in said
+    assert store.list() == []
+
+
+@pytest.mark.parametrize("index", [-1, 2**31])
+def test_an_account_that_no_phrase_has_is_refused(store: WalletStore, index: int) -> None:
+    with pytest.raises(BadWallet, match="no account") as caught:
+        store.import_mnemonic("ada", PHRASE, PASSWORD, index=index)
+    assert "0 to 2147483647" in str(caught.value)
+
+
+def test_a_phrase_does_not_overwrite_a_wallet(store: WalletStore) -> None:
+    store.new("ada", PASSWORD)
+    with pytest.raises(WalletExists) as caught:
+        store.import_mnemonic("ada", PHRASE, PASSWORD)
+    assert "test test" not in "".join(str(frame.locals) for frame in frames_below_this_test(caught.value))
+
+
 def test_a_wallet_is_never_overwritten(store: WalletStore) -> None:
     first = store.new("ada", PASSWORD)
     with pytest.raises(WalletExists):
