@@ -60,18 +60,20 @@ def test_every_payment_is_made_once(chain: LocalChain, tmp_path: Path) -> None:
     funder = Sender(rpc, Wallet.from_key(chain.deployer_key()), tmp_path / "funder")
     deaths: Counter[str] = Counter()
     faults: Counter[str] = Counter()
-    with FaultProxy(chain.rpc_url, Plan(0, 0.0)) as proxy:
+    with FaultProxy(chain.rpc_url, Plan(0, 0.0)) as proxy, FaultProxy(chain.rpc_url, Plan(0, 0.0)) as other:
         for seed in range(SEED, SEED + SCHEDULES // 2):
-            deaths += schedule(seed, rpc, funder, proxy, tmp_path / str(seed))
+            endpoints = [proxy, other] if seed % 2 else [proxy]
+            deaths += schedule(seed, rpc, funder, endpoints, tmp_path / str(seed))
         faults.update(proxy.seen)
+        assert other.seen or SCHEDULES < 60
     # The schedules count only if everything came up.
     if SCHEDULES >= 60:
         assert set(deaths) == {*MOMENTS, "before send", "after send"}
         assert len(faults) == 8
 
 
-def schedule(seed: int, rpc: Rpc, funder: Sender, proxy: FaultProxy, folder: Path) -> Counter[str]:
-    """One account's payments, through deaths and faults. Returns the moments of the deaths."""
+def schedule(seed: int, rpc: Rpc, funder: Sender, endpoints: list[FaultProxy], folder: Path) -> Counter[str]:
+    """One account's payments, through deaths and faults of every endpoint. Returns the moments of the deaths."""
     chance = random.Random(seed)
     key = secrets.token_bytes(32)
     wallet = Wallet.from_key(key)
@@ -79,14 +81,17 @@ def schedule(seed: int, rpc: Rpc, funder: Sender, proxy: FaultProxy, folder: Pat
     receivers = [Wallet.create().address for _ in range(PAYMENTS)]
     moments = [chance.choice([*MOMENTS, "before send", "after send"]) for _ in range(chance.randint(1, DEATHS))]
     died: Counter[str] = Counter()
-    proxy.plan = Plan(seed, chance.choice([0.0, 0.1, 0.3]))
+    rate = chance.choice([0.0, 0.1, 0.3])
+    for number, endpoint in enumerate(endpoints):
+        endpoint.plan = Plan(seed + number, rate)
     for _ in range(LIVES):
         moment = moments.pop() if moments else ""
-        status = live(proxy, key, folder, receivers, moment)
+        status = live(endpoints, key, folder, receivers, moment)
         if status == -signal.SIGKILL:
             died[moment] += 1
         elif status == 3:
-            proxy.plan.rate /= 2
+            for endpoint in endpoints:
+                endpoint.plan.rate /= 2
         else:
             assert status == 0, f"seed {seed}: the process ended with {status}"
             break
@@ -96,18 +101,21 @@ def schedule(seed: int, rpc: Rpc, funder: Sender, proxy: FaultProxy, folder: Pat
     return died
 
 
-def live(proxy: FaultProxy, key: bytes, folder: Path, receivers: list[str], moment: str) -> int | None:
+def live(endpoints: list[FaultProxy], key: bytes, folder: Path, receivers: list[str], moment: str) -> int | None:
     """One process from its start to its end; its exit status."""
-    process = FORKS.Process(target=pay, args=(proxy.url, key, str(folder), receivers, moment))
+    urls = ",".join(endpoint.url for endpoint in endpoints)
+    process = FORKS.Process(target=pay, args=(urls, key, str(folder), receivers, moment))
 
     def strike(now: str) -> None:
         if moment == f"{now} send" and process.pid is not None:
             os.kill(process.pid, signal.SIGKILL)
 
-    proxy.plan.on_send = strike
+    for endpoint in endpoints:
+        endpoint.plan.on_send = strike
     process.start()
     process.join(SECONDS_A_LIFE)
-    proxy.plan.on_send = lambda _moment: None
+    for endpoint in endpoints:
+        endpoint.plan.on_send = lambda _moment: None
     assert not process.is_alive(), "the process hangs"
     return process.exitcode
 
