@@ -18,6 +18,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from web3.types import RPCResponse
@@ -53,6 +54,10 @@ class RpcError(HydraError):
         self.message = str(fields.get("message", ""))
         self.data = fields.get("data")
         super().__init__(f"the chain refused {method}: {' '.join(self.message.split())[:300]}")
+
+    def says(self, phrases: Iterable[str]) -> bool:
+        """Whether one of the phrases (lower case) is in the message, which is all that tells most refusals apart."""
+        return any(phrase in self.message.lower() for phrase in phrases)
 
 
 class Rpc:

@@ -18,15 +18,16 @@ from hydra_node.chain.deployment import chain_name
 from hydra_node.chain.events import BlockReplaced, BlockTimes, LogDecoder
 from hydra_node.chain.fees import Fees, market_fees
 from hydra_node.chain.finality import finality_depth
+from hydra_node.chain.inclusion import POLL_SECONDS, Inclusion
 from hydra_node.chain.nonces import NonceKeeper
 from hydra_node.chain.outbox import Entry, Offer, Outbox, TxState
-from hydra_node.chain.reverts import Reverted, revert_data, reverted
+from hydra_node.chain.reverts import Reverted
 from hydra_node.chain.rpc import SEND, Rpc, RpcError, RpcUnavailable
+from hydra_node.chain.simulation import Simulation
 from hydra_node.chain.transactions import (
     TIMEOUT,
     ContractCall,
     FeeTooLow,
-    InsufficientFunds,
     NotPending,
     Receipt,
     Sent,
@@ -37,10 +38,8 @@ from hydra_node.chain.transactions import (
 )
 from hydra_node.chain.wallet import Wallet
 
-POLL_SECONDS = 0.1
 BUMP_SECONDS = 8.0
 BUMP_BLOCKS = 4
-_GAS_MARGIN = (6, 5)
 _TRANSFER_GAS = 21_000
 _NONCE_ATTEMPTS = 5
 _KNOWN = ("already known", "already imported", "known transaction", "alreadyknown")
@@ -52,7 +51,6 @@ _NONCE = (
     "incorrect nonce",
     "can't be replaced, mining has already started",
 )
-_OURS_SECONDS = 10.0
 _SEND_ATTEMPTS = 5
 
 
@@ -84,6 +82,8 @@ class Sender:
         self.max_fee = max_fee
         self._decoder = decoder
         self._times = decoder.times if decoder else BlockTimes(rpc)
+        self._simulation = Simulation(rpc, wallet.address)
+        self._inclusion = Inclusion(rpc, wallet.address)
         self._finality = finality_depth(rpc.chain_id) if finality is None else finality
         path = outbox_path(rpc, wallet.address, state_dir)
         self.outbox = Outbox(path)
@@ -124,7 +124,7 @@ class Sender:
         """What the newest state says to the call. Raises `Reverted`."""
         number = self.outbox.prepare(call, key).number
         try:
-            result, gas = self._simulate(call)
+            result, gas = self._simulation.run(call)
         except (Reverted, TransactionRejected) as error:
             self.outbox.failed(number, str(error))
             raise
@@ -144,8 +144,8 @@ class Sender:
                     return _sent(simulated, entry)
                 except RpcError as error:
                     # Somebody sends from this account outside the lock: take the next nonce.
-                    if attempt + 1 == _NONCE_ATTEMPTS or not _says(error, _NONCE):
-                        rejection = _rejection(error, simulated.call, self.address)
+                    if attempt + 1 == _NONCE_ATTEMPTS or not error.says(_NONCE):
+                        rejection = self._simulation.rejection(simulated.call, error)
                         self.outbox.failed(number, str(rejection))
                         raise rejection from None
                     self.outbox.withdraw(number)
@@ -157,11 +157,11 @@ class Sender:
         Raises `Reverted` when it was mined but failed, `TransactionTimeout`, `TransactionReplaced`.
         """
         started = offered = time.monotonic()
-        head = self._head()
+        head = self._inclusion.head()
         while True:
             entry = self.outbox.entry(sent.number)
-            raw = self._mined(entry)
-            if raw is not None and self._is_deep(raw, confirmations):
+            raw = self._inclusion.mined(entry)
+            if raw is not None and self._inclusion.is_deep(raw, confirmations):
                 try:
                     return self._conclude(entry, raw)
                 except BlockReplaced:
@@ -172,9 +172,9 @@ class Sender:
             if now - started >= timeout:
                 raise TransactionTimeout(_sent(sent.simulated, entry), timeout)
             late = raw is None and now - offered >= self._bump_seconds
-            if late and self._head() - head >= self._bump_blocks:
+            if late and self._inclusion.head() - head >= self._bump_blocks:
                 self._raise_offer(entry)
-                offered, head = now, self._head()
+                offered, head = now, self._inclusion.head()
             time.sleep(min(POLL_SECONDS, max(0.0, started + timeout - now)))
 
     # --- what was left behind ----------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Sender:
             self.settle()
 
     def _look_after(self, entry: Entry) -> None:
-        raw = self._mined(entry)
+        raw = self._inclusion.mined(entry)
         if raw is not None:
             try:
                 self._conclude(entry, raw)
@@ -225,7 +225,7 @@ class Sender:
                 return
         elif entry.state is TxState.MINED:
             self._send_again(self.outbox.unmined(entry.number))
-        elif self._taken(entry):
+        elif self._inclusion.is_taken(entry):
             self.outbox.replaced(entry.number, self._replacement(entry))
         else:
             self._send_again(entry)
@@ -240,15 +240,16 @@ class Sender:
     def _send_again(self, entry: Entry) -> None:
         """The newest offer, byte for byte. A chain that does not want it any more may still have an older one."""
         offer = entry.offers[-1]
-        if self._is_ours(offer.tx_hash, entry.nonce or 0, wait=False):
+        if self._inclusion.knows(offer.tx_hash):
             return
         try:
             self._rpc.request(SEND, f"0x{offer.raw.hex()}")
         except RpcUnavailable:
             return
         except RpcError as error:
-            if not _says(error, (*_KNOWN, *_NONCE)) and not any(self._known(each) for each in entry.offers):
-                self.outbox.failed(entry.number, str(_rejection(error, entry.call, self.address)))
+            offered = (each.tx_hash for each in entry.offers)
+            if not error.says((*_KNOWN, *_NONCE)) and not any(map(self._inclusion.knows, offered)):
+                self.outbox.failed(entry.number, str(self._simulation.rejection(entry.call, error)))
 
     def _resumed(self, entry: Entry) -> Sent:
         """A transaction that an earlier process, or an earlier attempt, has sent."""
@@ -272,14 +273,14 @@ class Sender:
                     entry.number, call, call.gas or _TRANSFER_GAS, entry.nonce or 0, raised, cancels=cancels
                 )
             except RpcError as error:
-                if self._mined(entry) is None and not _says(error, _NONCE):
-                    raise _rejection(error, entry.call, self.address) from None
+                if self._inclusion.mined(entry) is None and not error.says(_NONCE):
+                    raise self._simulation.rejection(entry.call, error) from None
         return self.outbox.entry(entry.number)
 
     def _raise_offer(self, entry: Entry) -> None:
         """Offer a stuck transaction again for more, under the same nonce; not beyond the limit that was set. One that
         waits for those before it needs no higher price: they are seen to instead."""
-        if entry.nonce is not None and self._mined_count() < entry.nonce:
+        if entry.nonce is not None and self._inclusion.mined_count() < entry.nonce:
             self._look_after_those_before(entry.nonce)
             return
         try:
@@ -289,20 +290,10 @@ class Sender:
         except FeeTooLow:
             with self._nonces.held():
                 self._send_again(entry)
-        if self._mined(entry) is None and self._taken(entry):
+        if self._inclusion.mined(entry) is None and self._inclusion.is_taken(entry):
             self.outbox.replaced(entry.number, self._replacement(entry))
 
     # --- one transaction ---------------------------------------------------------------------------------------------
-
-    def _simulate(self, call: ContractCall) -> tuple[bytes, int]:
-        fields = self._fields(call)
-        result = b""
-        if call.address is not None:
-            result = bytes.fromhex(self._try(call, "eth_call", fields, "latest")[2:])
-        if call.gas is not None:
-            return result, call.gas
-        times, over = _GAS_MARGIN
-        return result, int(self._try(call, "eth_estimateGas", fields, "latest"), 16) * times // over
 
     def _fresh_entry(self, simulated: Simulated) -> int:
         """The entry to send: a new one for what was not simulated here, or is sent a second time."""
@@ -315,23 +306,6 @@ class Sender:
 
     def _capped(self, fees: Fees) -> Fees:
         return fees if self.max_fee is None else fees.at_most(self.max_fee)
-
-    def _fields(self, call: ContractCall) -> dict[str, str]:
-        fields = {"from": self.address, "data": f"0x{call.data.hex()}"}
-        if call.address is not None:
-            fields["to"] = call.address
-        if call.value:
-            fields["value"] = hex(call.value)
-        return fields
-
-    def _try(self, call: ContractCall, method: str, *params: Any) -> str:
-        try:
-            return str(self._rpc.request(method, *params))
-        except RpcError as error:
-            data = revert_data(error)
-            if data is None:
-                raise _rejection(error, call, self.address) from None
-            raise reverted(call.title, data, error.message) from None
 
     def _offer(
         self, number: int, call: ContractCall, gas: int, nonce: int, fees: Fees, *, cancels: bool = False
@@ -355,41 +329,21 @@ class Sender:
                 break
             except RpcUnavailable:
                 # It may have arrived all the same, and must not be sent again then.
-                if self._is_ours(signed.hash, nonce, wait=False):
+                if self._inclusion.knows(signed.hash):
                     break
                 if attempt + 1 == _SEND_ATTEMPTS:
                     raise
             except RpcError as error:
-                if not _says(error, _KNOWN) and not self._is_ours(signed.hash, nonce, wait=_says(error, _NONCE)):
+                if not self._has_taken(signed.hash, nonce, error):
                     raise
                 break
         return entry
 
-    def _is_ours(self, tx_hash: bytes, nonce: int, *, wait: bool) -> bool:
-        """Whether the node has the transaction that it just refused.
-
-        A repeated request can meet its own first copy, waiting or mined, and then some nodes say that the nonce is too
-        low; some show a transaction only when its block is saved: with `wait`, ask until the nonce is used.
-        """
-        deadline = time.monotonic() + _OURS_SECONDS
-        while True:
-            used = self._mined_count() > nonce
-            if self._rpc.request("eth_getTransactionByHash", f"0x{tx_hash.hex()}"):
-                return True
-            if used or not wait or time.monotonic() >= deadline:
-                return False
-            # JSON-RPC over HTTP tells of nothing by itself: it has to be asked, as in `wait`.
-            time.sleep(POLL_SECONDS)
-
-    def _known(self, offer: Offer) -> bool:
-        return bool(self._rpc.request("eth_getTransactionByHash", f"0x{offer.tx_hash.hex()}"))
-
-    def _mined_count(self) -> int:
-        return int(self._rpc.request("eth_getTransactionCount", self.address, "latest"), 16)
-
-    def _taken(self, entry: Entry) -> bool:
-        """Whether the nonce is used, and by none of the offers."""
-        return entry.nonce is not None and self._mined_count() > entry.nonce and self._mined(entry) is None
+    def _has_taken(self, tx_hash: bytes, nonce: int, error: RpcError) -> bool:
+        """Whether the node has a transaction all the same that it answered with an error."""
+        if error.says(_KNOWN):
+            return True
+        return self._inclusion.finds(tx_hash, nonce) if error.says(_NONCE) else self._inclusion.knows(tx_hash)
 
     def _replacement(self, entry: Entry) -> str:
         return str(
@@ -400,21 +354,6 @@ class Sender:
             )
         )
 
-    def _mined(self, entry: Entry) -> Mapping[str, Any] | None:
-        for offer in reversed(entry.offers):
-            raw: Mapping[str, Any] | None = self._rpc.request("eth_getTransactionReceipt", f"0x{offer.tx_hash.hex()}")
-            if raw is not None and raw.get("blockHash"):
-                return raw
-        return None
-
-    def _is_deep(self, raw: Mapping[str, Any], confirmations: int) -> bool:
-        if not confirmations:
-            return True
-        return self._head() - int(raw["blockNumber"], 16) >= confirmations
-
-    def _head(self) -> int:
-        return int(self._rpc.request("eth_blockNumber"), 16)
-
     def _conclude(self, entry: Entry, raw: Mapping[str, Any]) -> Receipt:
         """Note what the block says. Raises `Reverted`, `TransactionReplaced` for one that was cancelled."""
         block, tx_hash = int(raw["blockNumber"], 16), bytes.fromhex(raw["transactionHash"][2:])
@@ -423,12 +362,13 @@ class Sender:
             self.outbox.replaced(entry.number, reason)
             raise TransactionReplaced(reason)
         if int(raw["status"], 16) != 1:
-            failure = self._failure(entry, raw)
+            failure = self._simulation.failure(entry.call, raw)
             self.outbox.failed(entry.number, str(failure), block=block)
             raise failure
         receipt = self._receipt(raw)
         if not entry.state.ended:
-            self.outbox.mined(entry.number, block, receipt.block_hash, final=self._is_deep(raw, self._finality))
+            final = self._inclusion.is_deep(raw, self._finality)
+            self.outbox.mined(entry.number, block, receipt.block_hash, final=final)
         return receipt
 
     def _receipt(self, raw: Mapping[str, Any]) -> Receipt:
@@ -442,17 +382,6 @@ class Sender:
             contract=_checksummed(raw.get("contractAddress")),
             events=tuple(self._decoder.decode(raw["logs"])) if self._decoder else (),
         )
-
-    def _failure(self, entry: Entry, raw: Mapping[str, Any]) -> Reverted:
-        """Why a mined transaction failed, by repeating it on the state of its block."""
-        call, tx_hash = entry.call, str(raw["transactionHash"])
-        if call.gas is not None and int(raw["gasUsed"], 16) >= call.gas:
-            return reverted(call.title, b"", "it ran out of gas", transaction=tx_hash)
-        try:
-            self._rpc.request("eth_call", self._fields(call), raw["blockNumber"])
-        except RpcError as error:
-            return reverted(call.title, revert_data(error) or b"", error.message, transaction=tx_hash)
-        return reverted(call.title, b"", "the state changed before it was mined", transaction=tx_hash)
 
 
 def outbox_path(rpc: Rpc, address: str, state_dir: Path) -> Path:
@@ -468,15 +397,3 @@ def _sent(simulated: Simulated, entry: Entry) -> Sent:
 
 def _checksummed(address: str | None) -> str | None:
     return to_checksum_address(address) if address else None
-
-
-def _says(error: RpcError, phrases: tuple[str, ...]) -> bool:
-    return any(phrase in error.message.lower() for phrase in phrases)
-
-
-def _rejection(error: RpcError, call: ContractCall, address: str) -> TransactionRejected:
-    if _says(error, ("insufficient funds", "insufficient balance", "enough funds", "enough balance")):
-        return InsufficientFunds(
-            f"{address} cannot pay for {call.title}", remedy="send it some of the chain's own coin for gas"
-        )
-    return TransactionRejected(f"the chain did not take {call.title} ({' '.join(error.message.split())[:300]})")
